@@ -13,7 +13,7 @@ from support.slices import FAR
 from support.topics import Topics
 
 from airflow_provider_orderedkafka.core.order.cuts import NO_FLOOR, Slice, Span
-from airflow_provider_orderedkafka.core.order.planning import Planner, split
+from airflow_provider_orderedkafka.core.order.planning import Planner, split, worthwhile
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.kafka.clients import traffic
 from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
@@ -79,6 +79,37 @@ def test_a_slice_that_is_too_large_is_fetched_once_for_its_pieces(planner: Plann
     slices = planner.slices(PARTITIONS * EACH)
     assert len(slices) == 1
     assert sent(slices, 1, byte_budget=8_000_000) < IN_VAIN
+
+
+def test_tasks_of_thin_partitions_are_few_and_long(planner: Planner, log: KafkaLog, sent: Callable[..., float]) -> None:
+    size = log.batch_at(TopicPartition(planner.span.partitions[0].topic, 0), EACH // 2, EACH)
+    assert size is not None
+    assert size.records == pytest.approx(BATCH / SIZE, rel=0.05)
+    assert size.bytes == pytest.approx(BATCH, rel=0.05)
+    each = worthwhile(log, planner.span, 1_000)
+    assert each == pytest.approx(PARTITIONS * size.records / 0.15, rel=0.01)
+    assert worthwhile(log, planner.span, 15_000) == 15_000
+    slices = planner.slices(each)
+    assert len(slices) == 2
+    assert sent(slices, 1) < IN_VAIN
+
+
+def test_a_partition_of_which_a_broker_has_no_record_left_says_nothing_of_batches(
+    kafka: ProxiedKafka, log: KafkaLog
+) -> None:
+    topic = Topics(kafka.bootstrap_servers, "deleted-batches").create()
+    Records(kafka.bootstrap_servers).produce(topic, [Record(b"1", 1), Record(b"2", 2)])
+    gone = TopicPartition(topic, 0)
+    assert log.batch_at(gone, 0, 2) is not None
+    Records(kafka.bootstrap_servers).delete_before(topic, {0: 2})
+    assert log.batch_at(gone, 0, 2) is None
+
+
+def test_a_plan_looks_into_few_partitions(kafka: ProxiedKafka, planner: Planner) -> None:
+    seen = KafkaLog({"bootstrap.servers": kafka.bootstrap_servers, "client.id": "looks"})
+    before = traffic.sent()
+    assert len(Planner(seen, planner.span).slices(5_000)) == 4
+    assert (traffic.sent() - before).fetched_bytes < 4 * BATCH
 
 
 def test_what_is_said_to_have_come_is_what_a_proxy_counts(

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from airflow_provider_orderedkafka.core.order.cuts import Bound, Floor, Slice, Span, Stretch, counts
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
-from airflow_provider_orderedkafka.core.order.timeline import Answer, Sighting
+from airflow_provider_orderedkafka.core.order.timeline import Answer, BatchSize, Sighting
 
 
 class Entry(NamedTuple):
@@ -86,6 +86,10 @@ class SimulatedLog:
             if entry.visible and start <= entry.offset < end:
                 yield entry.offset, entry.timestamp
 
+    def batch_at(self, partition: TopicPartition, start: int, end: int) -> BatchSize | None:
+        """As if each record had been sent alone."""
+        return BatchSize(1, 100) if any(self.scan(partition, start, end, count=False)) else None
+
     def delete_before(self, partition: TopicPartition, offset: int) -> None:
         """Lose everything before an offset, as retention does."""
         self.gone_before[partition] = offset
@@ -161,6 +165,9 @@ class SteadyLog:
         }
 
     def scan(self, partition: TopicPartition, start: int, end: int) -> Iterator[tuple[int, int]]:
+        raise AssertionError(f"{partition} is read")
+
+    def batch_at(self, partition: TopicPartition, start: int, end: int) -> BatchSize | None:
         raise AssertionError(f"{partition} is read")
 
     def ends(self) -> Offsets:

@@ -16,7 +16,7 @@ from confluent_kafka import Message
 from airflow_provider_orderedkafka.core.notation.subscriptions import Discovery, Subscription, Topic
 from airflow_provider_orderedkafka.core.order.cuts import Slice
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
-from airflow_provider_orderedkafka.core.order.timeline import Answer, Sighting
+from airflow_provider_orderedkafka.core.order.timeline import Answer, BatchSize, Sighting
 from airflow_provider_orderedkafka.errors import DataLossError, DeliveryError
 from airflow_provider_orderedkafka.kafka.provenance import HEADER
 from airflow_provider_orderedkafka.kafka.read.fetched import Columns, FetchedRecords
@@ -186,6 +186,9 @@ class Questions:
 
     def scan(self, partition: TopicPartition, start: int, end: int) -> Iterator[tuple[int, int]]:
         return self._answer(lambda _: self.source.present.scan(partition, start, end))
+
+    def batch_at(self, partition: TopicPartition, start: int, end: int) -> BatchSize | None:
+        return self._answer(lambda _: self.source.present.batch_at(partition, start, end))
 
     def _answer(self, find: Callable[[SimulatedLog], Found]) -> Found:
         entries = self.source.remembered.entries if self.source.look_up() else self.source.present.entries

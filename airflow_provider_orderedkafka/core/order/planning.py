@@ -10,7 +10,7 @@ share of the span once and uses an index of its own. Without it slices would be 
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, islice, pairwise
 
 from .cuts import Bound, Close, Cut, Floor, Place, Slice, Span, slices
 from .positions import Offsets, TopicPartition
@@ -21,6 +21,15 @@ LARGE_TIE = 2
 
 LOOKS = 8
 """How many suspicious answers of one partition are checked before its index is trusted."""
+
+SAMPLED = 2
+"""How many partitions of a topic are checked without a suspicion; the others, too, where one of these is blind."""
+
+IN_VAIN = 0.15
+"""The share of what is fetched that tasks may fetch in vain, where they can have as much to read as `MUCH`."""
+
+MUCH = 64 * 2**20
+"""As many bytes keep a core busy, however thin the partitions are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +185,8 @@ class Planner:
 
     def _cuts(self, each: int, last: Row) -> list[Cut]:
         """Inner cuts about `each` offsets apart, before the time of the last row."""
+        if last.total <= each:
+            return []
         rows, jumps = self._rows(each, last)
         if blind := self._blind(rows, jumps):
             for partition in blind:
@@ -246,39 +257,80 @@ class Planner:
         return sighting.offset if not sighting.gave_up and (inherited or sighting.timestamp == tie) else None
 
     def _blind(self, rows: Sequence[Row], jumps: Sequence[tuple[Row, Row]]) -> set[TopicPartition]:
-        """The partitions where an answer of the index hides many visible records that are older."""
-        suspects = {
-            partition: sorted(dict.fromkeys(self._suspects(place, rows, jumps)), key=lambda hides: -hides[0])[:LOOKS]
-            for place, partition in enumerate(self._partitions)
-            if partition not in self.index.own
-        }
+        """The partitions where an answer of the index hides many visible records that are older.
+
+        A look has the broker send a batch, so few partitions are checked that nothing speaks against.
+        """
+        places = {p: place for place, p in enumerate(self._partitions) if p not in self.index.own}
+        some = _largest(self.span, places)
+        suspects = {p: [*self._middle(place, rows)] if p in some else [] for p, place in places.items()}
+        blind = self._found_blind({p: [*suspects[p], *self._suspects(at, rows, jumps)] for p, at in places.items()})
+        if blind:
+            blind |= self._found_blind({p: [*self._middle(places[p], rows)] for p in places.keys() - some - blind})
+        return blind
+
+    def _found_blind(self, suspects: Mapping[TopicPartition, list[tuple[int, Bound]]]) -> set[TopicPartition]:
+        """Those of the partitions where a look at one of these bounds, the most suspicious first, gave up."""
         blind: set[TopicPartition] = set()
+        worst = {p: sorted(dict.fromkeys(found), key=lambda hides: -hides[0])[:LOOKS] for p, found in suspects.items()}
         for number in range(LOOKS):
-            bounds = {p: hides[number][1] for p, hides in suspects.items() if number < len(hides) and p not in blind}
+            bounds = {p: hides[number][1] for p, hides in worst.items() if number < len(hides) and p not in blind}
             blind |= {partition for partition, sighting in self._places.look(bounds).items() if sighting.gave_up}
         return blind
+
+    def _middle(self, place: int, rows: Sequence[Row]) -> Iterator[tuple[int, Bound]]:
+        end, middle = self.span.end[self._partitions[place]], rows[len(rows) // 2]
+        if end - middle.offsets[place] > PATIENCE and middle is not rows[0]:
+            yield end, self._bound(place, middle.offsets[place], middle.time)
 
     def _suspects(
         self, place: int, rows: Sequence[Row], jumps: Sequence[tuple[Row, Row]]
     ) -> Iterator[tuple[int, Bound]]:
-        """The bounds to check, with how much each may hide: the middle one, answers that hold for long, and jumps.
+        """The bounds to check, with how much each may hide: answers that hold for long, and jumps.
 
         If the record that the index points at is visible, a look finds it at once; if it is a marker, or in the future,
         the look passes the records that it hides.
         """
-        end, middle = self.span.end[self._partitions[place]], rows[len(rows) // 2]
-        if end - middle.offsets[place] > PATIENCE and middle is not rows[0]:
-            yield end, self._bound(place, middle.offsets[place], middle.time)
         for row, following in pairwise(rows):
             hidden = following.offsets[place] - row.offsets[place]
             answer = self.index.answer(row.time, place)
             if hidden <= PATIENCE or answer is None:
                 continue
-            if (answer.timestamp - row.time) * 8 >= following.time - row.time:
+            begun = self._begun_at(row)
+            if (answer.timestamp - begun) * 8 >= following.time - begun:
                 yield hidden, Bound(row.offsets[place], min(answer.timestamp, self.span.latest))
         for low, high in jumps:
             if (hidden := high.offsets[place] - low.offsets[place]) > PATIENCE:
                 yield hidden, self._bound(place, low.offsets[place], low.until)
+
+    def _begun_at(self, row: Row) -> int:
+        """The row's time, or the first record's of any other partition, where nothing comes before that."""
+        if row.total or len(self._partitions) == 1:
+            return row.time
+        answers = (self.index.answer(row.time, place) for place in range(len(self._partitions)))
+        return max(row.time, min((answer.timestamp for answer in answers if answer), default=row.time))
+
+
+def _largest(span: Span, partitions: Iterable[TopicPartition]) -> set[TopicPartition]:
+    """Some of the partitions of each topic, those that span the most."""
+    ordered = sorted(partitions, key=lambda p: (p.topic, span.start[p] - span.end[p]))
+    return {p for _, those in groupby(ordered, key=lambda p: p.topic) for p in islice(those, SAMPLED)}
+
+
+def worthwhile(log: Log, span: Span, each: int) -> int:
+    """At least how many offsets the slices of a span are to have that are read by tasks of their own, `each` or more.
+
+    Where two tasks share a batch it is sent to both. So where a batch is much of a partition, tasks are few and long.
+    """
+    spans = {p: span.end[p] - start for p, start in span.start.items()}
+    if span.offsets <= each or len(spans) == 1:
+        return each
+    longest = max(spans, key=lambda p: spans[p])
+    found = log.batch_at(longest, span.start[longest] + spans[longest] // 2, span.end[longest])
+    if found is None:
+        return each
+    shared = sum(min(found.records, offsets) for offsets in spans.values())
+    return max(each, min(round(shared / IN_VAIN), MUCH * found.records // max(found.bytes, 1)))
 
 
 def _check_most(most: int | None) -> None:

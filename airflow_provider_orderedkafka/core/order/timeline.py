@@ -49,6 +49,13 @@ class Sighting(NamedTuple):
     gave_up: bool = False
 
 
+class BatchSize(NamedTuple):
+    """About how many records a producer's batch has, and how many bytes."""
+
+    records: int
+    bytes: int
+
+
 class Log(Protocol):
     """What a planner needs to know of the records of some partitions.
 
@@ -85,6 +92,10 @@ class Log(Protocol):
 
     def scan(self, partition: TopicPartition, start: int, end: int) -> Iterator[tuple[int, int]]:
         """Offset and timestamp of each visible record from `start` on and before `end`."""
+        ...
+
+    def batch_at(self, partition: TopicPartition, start: int, end: int) -> BatchSize | None:
+        """The batch of the first visible record from `start` on and before `end`; None without one."""
         ...
 
 

@@ -19,6 +19,9 @@ from typing import Any, Final, Self
 
 from .config import CLIENT_LOG
 
+FRAME: Final = 10
+"""About the bytes of a record in a broker's log, besides key, value and headers: lengths, differences to the batch."""
+
 _DEBUG: Final = "debug"
 _PROTOCOL: Final = "protocol"
 _LOG_LEVEL: Final = "log_level"

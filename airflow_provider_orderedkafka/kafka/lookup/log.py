@@ -23,10 +23,11 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from airflow_provider_orderedkafka.core.documents import Isolation
 from airflow_provider_orderedkafka.core.order.cuts import Bound, counts
 from airflow_provider_orderedkafka.core.order.positions import TopicPartition
-from airflow_provider_orderedkafka.core.order.timeline import Answer, Sighting
+from airflow_provider_orderedkafka.core.order.timeline import Answer, BatchSize, Sighting
 from airflow_provider_orderedkafka.kafka.clients.answers import DEADLINE
 from airflow_provider_orderedkafka.kafka.clients.events import PartitionEvents, What
 from airflow_provider_orderedkafka.kafka.clients.pools import PooledConsumer, pooled_consumer
+from airflow_provider_orderedkafka.kafka.clients.traffic import FRAME, sent
 from airflow_provider_orderedkafka.kafka.read_settings import ReadSettings
 
 from .offsets import first_at, newest
@@ -170,6 +171,8 @@ NO_TIMESTAMP: Final = -1
 # A look needs one record of each partition, so the broker should send little.
 _LITTLE: Final = {"fetch.message.max.bytes": "16384", "queued.min.messages": "1"}
 
+_ONE_BATCH: Final = {"fetch.message.max.bytes": "1", "queued.min.messages": "1"}
+
 
 class KafkaLog:
     """A log on a cluster, at one isolation level. `deadline` is how many seconds may pass without progress.
@@ -214,6 +217,17 @@ class KafkaLog:
                 messages = reader.take()
                 times = starmap(_timestamp, map(_TIME, messages))
                 yield from (seen for seen in zip(map(_OFFSET, messages), times, strict=True) if seen[0] < end)
+
+    def batch_at(self, partition: TopicPartition, start: int, end: int) -> BatchSize | None:
+        # A batch comes whole, and without what stands before the start: so its records are reckoned by its bytes.
+        before, records, size = sent(), 0, 0
+        with self._reading({partition: start}, {partition: end}, _ONE_BATCH) as reader:
+            while reader.positions[partition] < end and not 0 < records < _ASK:
+                messages = reader.take()
+                records += len(messages)
+                size += sum(len(each.key() or b"") + len(each.value() or b"") + FRAME for each in messages)
+        came = (sent() - before).fetched_bytes
+        return BatchSize(max(records, came * records // size), max(came, 1)) if records else None
 
     @contextmanager
     def _reading(

@@ -8,6 +8,7 @@ from confluent_kafka import Message
 from numpy.typing import NDArray
 
 from airflow_provider_orderedkafka.core.order.positions import TopicPartition
+from airflow_provider_orderedkafka.kafka.clients.traffic import FRAME
 from airflow_provider_orderedkafka.kafka.read_settings import ReadSettings
 
 from .columns import Arrivals, Header, Headers, Payloads, headers_of
@@ -18,7 +19,6 @@ Bools = NDArray[np.bool_]
 _KEY, _VALUE = Message.key, Message.value
 _RECORD_OVERHEAD = 200  # of a record in memory, besides its key, value and headers
 _HEADER_OVERHEAD = 200  # ... and of a header, besides its name and value
-_FRAME = 10  # of a record in a broker's log, besides these: lengths, differences of offset and time
 
 
 class Columns(NamedTuple):
@@ -68,7 +68,7 @@ class Part(NamedTuple):
     @property
     def needed(self) -> int:
         """About how many bytes a broker has to send for it, where its log is not compressed."""
-        return self._content + len(self.keys) * _FRAME
+        return self._content + len(self.keys) * FRAME
 
     @property
     def _content(self) -> int:

@@ -221,13 +221,17 @@ _KAFKA_HELP: Final = (
     "librdkafka's configuration, such as `kafka.security.protocol`; `kafka.bootstrap.servers` is required. A property "
     "of the Java client is refused with its equivalent"
 )
+_SLICES_HELP: Final = (
+    "approximate number of offsets in a Spark partition; the default becomes larger, up to 64 MiB of records, where a "
+    "producer's batch is much of a Kafka partition: brokers send whole batches, to each task that needs a part"
+)
 _OUTAGE: Final = "outages are waited out without it; leave it out"
 
 SOURCE: Final = OptionTable(
     (
         Option("kafka.*", None, "how", _KAFKA_HELP, beside_range=True),
         Option(
-            *("sliceOffsets", count, "how", "approximate number of offsets in a Spark partition", str(SLICE_OFFSETS)),
+            *("sliceOffsets", count, "how", _SLICES_HELP, str(SLICE_OFFSETS)),
             beside_range=True,
         ),
         Option("subscribe", subscription, "topics", "topics, separated by commas"),

@@ -16,6 +16,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
+from airflow_provider_orderedkafka.core.batches import SLICE_OFFSETS
 from airflow_provider_orderedkafka.core.codec import Document
 from airflow_provider_orderedkafka.core.documents import Isolation, Range
 from airflow_provider_orderedkafka.core.limits import place_after
@@ -23,7 +24,7 @@ from airflow_provider_orderedkafka.core.next_range import Ends, NothingToLoad, S
 from airflow_provider_orderedkafka.core.notation.starts import Earliest
 from airflow_provider_orderedkafka.core.notation.subscriptions import Discovery, Named, Subscription
 from airflow_provider_orderedkafka.core.order.cuts import Close, Place, Slice, Span
-from airflow_provider_orderedkafka.core.order.planning import Planner
+from airflow_provider_orderedkafka.core.order.planning import Planner, worthwhile
 from airflow_provider_orderedkafka.core.order.positions import Offsets, Position, TopicPartition
 from airflow_provider_orderedkafka.core.order.timeline import Log
 from airflow_provider_orderedkafka.core.pacing import Pace, Since, Terms
@@ -124,6 +125,10 @@ class Cluster:
         """
         topics = span.start.topics if span.offsets else ()
         return Planner(self.log, span, topics if literal else self.compacted(topics), own, close=close)
+
+    def each(self, span: Span, asked: int) -> int:
+        """How many offsets a task is to have: as asked for, or by default more where partitions are thin."""
+        return asked if asked != SLICE_OFFSETS else worthwhile(self.log, span, asked)
 
     def _found(self, subscription: Subscription) -> Discovery:
         found = self.kafka.discover(subscription)
@@ -246,7 +251,8 @@ class Stream:
 
     def slices(self, start: StreamOffset, end: StreamOffset) -> list[Slice]:
         """The slices between two offsets."""
-        return self._cluster.planner(span_between(start, end), self._own).slices(self._options.slice_offsets)
+        span = span_between(start, end)
+        return self._cluster.planner(span, self._own).slices(self._cluster.each(span, self._options.slice_offsets))
 
     def progress(self, at: StreamOffset | None) -> dict[str, Any]:
         """How far the stream could read now, and how far behind that it is, for the query's progress."""

@@ -246,6 +246,10 @@ class RangeFrames:
         close = None if floor == NO_FLOOR else Close(floor, fixed=True)  # nothing follows a replay's end
         return self.cluster.planner(self.span(batch), literal=literal, close=close).slices(each)
 
+    def for_tasks(self, batch: "Batch", *, literal: bool = False) -> list[Slice]:
+        """The slices of a batch that is read by tasks of their own."""
+        return self.slices(batch, self.cluster.each(self.span(batch), self.slice_offsets), literal=literal)
+
     def span(self, batch: "Batch") -> Span:
         return Span(batch.start.offsets, batch.end.offsets, batch.start.floor, self.loaded.latest)
 

@@ -48,7 +48,7 @@ class KafkaWriter(Writer):
         asked = self.output.of_batch(note)
         settings = writing(self.setup, asked)
         resent, counters = self.frames.engine.counter(), self.frames.counters(note.placement)
-        slices = self.frames.slices(batch, self.frames.slice_offsets, literal=bool(before.landed))
+        slices = self.frames.for_tasks(batch, literal=bool(before.landed))
         parts = [before.landed.within(each.spans) for each in slices]
         letters = Letters(asked, self.output.rows_per_record)
         rows = self.frames.of_batch(batch, slices, parts, counters=counters, letters=letters)

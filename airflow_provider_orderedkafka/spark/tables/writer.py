@@ -221,7 +221,8 @@ class TableWriter:
         """
         engine, counters = self.frames.engine, self.frames.counters()
         making = self.frames.making.at_most(most)
-        rows = self.frames.of_batch(batch, counters=counters, making=making, without=dead_letters)
+        slices = self.frames.for_tasks(batch)
+        rows = self.frames.of_batch(batch, slices, counters=counters, making=making, without=dead_letters)
         rows = without_surplus(rows, batch.surplus)
         rows = identified(rows, engine, self.output.range_name, batch.number, identity=self.output.table.identity)
         rows, written = engine.counted(rows)
