@@ -7,8 +7,8 @@
 
 A proxy between reader and broker counts what comes back. What is read are the tasks of `spark.read` as Spark runs them
 on two cores, in two processes without Spark; and `reader.read`, which needs none. The peers are one plain consumer, one
-that pauses nine of ten partitions in turn, and Spark's connector. Beside the wall stands the processor's time of this
-process and those that it started, without the broker.
+that pauses nine of ten partitions in turn, and Spark's connector. Beside the wall stands the processor's time of the
+whole tree: the reader, the proxy and the broker.
 """
 
 import argparse

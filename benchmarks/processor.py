@@ -1,4 +1,4 @@
-"""The processor's time of this process, of all that it started, and of others beside them."""
+"""The processor's time of a benchmark's whole tree: this process, Spark's, its Python workers, the broker."""
 
 import os
 import time
@@ -6,17 +6,16 @@ import time
 import psutil
 
 
-def processor(*beside: int) -> float:
-    """Seconds so far; what a process used that has ended is its parent's, once that has waited for it."""
+def processor() -> float:
+    """Seconds so far of this process and all that it started; what has ended counts once its parent waited for it."""
     ended = os.times()
-    living = [each.pid for each in psutil.Process().children(recursive=True)]
     own = time.process_time() + ended.children_user + ended.children_system
-    return own + sum(map(_seconds, {*living, *beside}))
+    return own + sum(map(_seconds, psutil.Process().children(recursive=True)))
 
 
-def _seconds(pid: int) -> float:
+def _seconds(process: psutil.Process) -> float:
     try:
-        times = psutil.Process(pid).cpu_times()
+        times = process.cpu_times()
     except psutil.NoSuchProcess:
         return 0.0
     return float(times.user + times.system + times.children_user + times.children_system)

@@ -3,7 +3,8 @@
     make bench                      everything, medians of five alternating runs
     python -m benchmarks.reading --runs 3 --only wide
 
-Every contender's order is checked before any time is printed; what is not in order is said to be so.
+Every contender's order is checked before any time is printed; what is not in order is said to be so. Beside the wall
+stands the processor's time of the whole tree: Spark, its Python workers and the broker.
 """
 
 import statistics
@@ -19,6 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from airflow_provider_orderedkafka.tools.broker.local_kafka import LocalKafka
 from benchmarks.data import Data, write
 from benchmarks.peers import CONNECTOR, options, session
+from benchmarks.processor import processor
 from benchmarks.python_readers import Outcome, alone
 
 DATA = {
@@ -57,11 +59,19 @@ CONTENDERS = [
 ]
 
 
-def seconds(frame: DataFrame) -> float:
-    """How long Spark takes to make every row."""
-    begun = time.perf_counter()
+@dataclass(frozen=True)
+class Cost:
+    """How long it took, and how much of the processor."""
+
+    seconds: float
+    processor: float
+
+
+def cost(frame: DataFrame) -> Cost:
+    """What it costs to make every row."""
+    begun, worked = time.perf_counter(), processor()
     frame.write.format("noop").mode("overwrite").save()
-    return time.perf_counter() - begun
+    return Cost(time.perf_counter() - begun, processor() - worked)
 
 
 def disorder(frame: DataFrame) -> tuple[int, int]:
@@ -98,16 +108,18 @@ def measure(spark: SparkSession, servers: str, topic: str, data: Data, runs: int
     """Check everybody, then let them take turns."""
     print(f"\n{data.name}")
     order = {each.name: disorder(each.frame(spark, servers, topic)) for each in CONTENDERS}
-    times: dict[str, list[float]] = {each.name: [] for each in CONTENDERS}
+    costs: dict[str, list[Cost]] = {each.name: [] for each in CONTENDERS}
     peer: list[Outcome] = []
     for _ in range(runs):
         for each in CONTENDERS:
-            times[each.name].append(seconds(each.frame(spark, servers, topic)))
+            costs[each.name].append(cost(each.frame(spark, servers, topic)))
         peer += filter(None, [alone("kafkarrow", servers, topic, data.records)])
-    baseline = statistics.median(times["orderedkafka"])
-    for name, taken in times.items():
+    baseline = statistics.median(each.seconds for each in costs["orderedkafka"])
+    for name, taken in costs.items():
         rows, falls = order[name]
-        _line(name, taken, baseline, f"{rows:,} rows, {'in order' if not falls else f'{falls:,} falls in time'}")
+        used = statistics.median(each.processor for each in taken)
+        note = f"{rows:,} rows, {'in order' if not falls else f'{falls:,} falls in time'}"
+        _line(name, [each.seconds for each in taken], baseline, f"processor {used:5.1f} s   {note}")
     if peer:
         rows, falls = min(each.rows for each in peer), max(each.falls for each in peer)
         note = f"{rows:,} rows, {'in order' if not falls else f'{falls:,} falls in time'}"

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import psutil
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import DataFrame, SparkSession
@@ -26,6 +25,7 @@ from airflow_provider_orderedkafka.spark.connector.source import OrderedKafkaDat
 from airflow_provider_orderedkafka.spark.ordering import keep_order
 from airflow_provider_orderedkafka.tools.broker.local_kafka import LocalKafka
 from benchmarks.peers import CONNECTOR, options, session
+from benchmarks.processor import processor
 
 PARTITIONS = 8
 RECORDS, SIZE, KEYS = 2_000_000, 1_000, 10_007
@@ -105,28 +105,12 @@ def check(servers: str, topic: str, records: int, *, timestamps: bool) -> None:
     consumer.close()
 
 
-def processor_seconds(spark: SparkSession) -> float:
-    """What this process, Spark's and its Python workers have used; the broker is not among them."""
-    jvm = psutil.Process(spark.sparkContext._gateway.proc.pid)
-    own = psutil.Process().cpu_times()
-    return own.user + own.system + sum(map(_with_the_dead, [jvm, *jvm.children(recursive=True)]))
-
-
-def _with_the_dead(process: psutil.Process) -> float:
-    """A process's time, and that of its children that have ended."""
-    try:
-        times = process.cpu_times()
-    except psutil.NoSuchProcess:
-        return 0.0
-    return times.user + times.system + times.children_user + times.children_system
-
-
 def run(spark: SparkSession, servers: str, source: str, each: Contender) -> tuple[float, float, str]:
     os.sync()  # nobody waits for the disk to take what the one before wrote
     output = make(servers, f"output-{uuid.uuid4().hex}")
-    begun, used = time.perf_counter(), processor_seconds(spark)
+    begun, used = time.perf_counter(), processor()
     each.write(spark, servers, source, output)
-    return time.perf_counter() - begun, processor_seconds(spark) - used, output
+    return time.perf_counter() - begun, processor() - used, output
 
 
 def drop(servers: str, topic: str) -> None:
@@ -168,8 +152,8 @@ def compared(
     found: dict[str, list[tuple[float, float]]] = {each.name: [] for each in contenders}
     for _ in range(runs):
         for each in contenders:
-            wall, processor, output = run(spark, servers, source, each)
-            found[each.name].append((wall, processor))
+            wall, worked, output = run(spark, servers, source, each)
+            found[each.name].append((wall, worked))
             drop(servers, output)
     return found
 
@@ -178,9 +162,9 @@ def report(found: dict[str, list[tuple[float, float]]], told: Callable[[float], 
     """Print the medians, and what is told of a contender's share of the first one's time."""
     baseline = statistics.median(wall for wall, _ in next(iter(found.values())))
     for name, taken in found.items():
-        wall, processor = (statistics.median(column) for column in zip(*taken, strict=True))
+        wall, worked = (statistics.median(column) for column in zip(*taken, strict=True))
         print(
-            f"{name:36} {wall:6.1f} s ({min(taken)[0]:.1f} to {max(taken)[0]:.1f}), processor {processor:6.1f} s, "
+            f"{name:36} {wall:6.1f} s ({min(taken)[0]:.1f} to {max(taken)[0]:.1f}), processor {worked:6.1f} s, "
             f"{told(wall / baseline)}; complete and in order"
         )
 
