@@ -105,6 +105,17 @@ def test_a_partition_of_which_a_broker_has_no_record_left_says_nothing_of_batche
     assert log.batch_at(gone, 0, 2) is None
 
 
+def test_full_batches_of_java_s_default_size_fill_a_request_without_a_rest(kafka: ProxiedKafka, log: KafkaLog) -> None:
+    topic, each, size = Topics(kafka.bootstrap_servers, "default-batches").create(partitions=PARTITIONS), 1_400, 100
+    even = [Record(bytes(size), 1 + number, partition) for number in range(each) for partition in range(PARTITIONS)]
+    Records(kafka.bootstrap_servers).produce(topic, even, **{"batch.size": 16_384, "linger.ms": 60_000})
+    ends = Offsets({TopicPartition(topic, partition): each for partition in range(PARTITIONS)})
+    (whole,) = Planner(log, Span(Offsets(dict.fromkeys(ends, 0)), ends, NO_FLOOR, FAR)).slices(each * PARTITIONS)
+    before, tally = traffic.sent(), ReadTally()
+    assert list(read_slice(whole, ReadSettings({"bootstrap.servers": kafka.bootstrap_servers}), tally))
+    assert (traffic.sent() - before).fetched_bytes < IN_VAIN * tally.needed
+
+
 def test_a_plan_looks_into_few_partitions(kafka: ProxiedKafka, planner: Planner) -> None:
     seen = KafkaLog({"bootstrap.servers": kafka.bootstrap_servers, "client.id": "looks"})
     before = traffic.sent()

@@ -9,11 +9,11 @@ from airflow_provider_orderedkafka.kafka.read_settings import ReadSettings
 @pytest.mark.parametrize(
     ("offsets", "expected"),
     [
-        ([100_000], 1_000_000),
-        ([97_000, *[430] * 7], 1_000_000),
-        ([12_500] * 8, 256_000),
-        ([200] * 500, 32_000),
-        ([1], 256_000),
+        ([100_000], 1_048_576),
+        ([97_000, *[430] * 7], 1_048_576),
+        ([12_500] * 8, 262_144),
+        ([200] * 500, 32_768),
+        ([1], 262_144),
     ],
 )
 def test_a_request_asks_much_of_few_partitions_and_little_of_many(offsets, expected):
@@ -22,7 +22,7 @@ def test_a_request_asks_much_of_few_partitions_and_little_of_many(offsets, expec
 
 def test_a_users_setting_wins_over_what_suits_but_not_over_what_the_reader_relies_on():
     kafka = {"queued.max.messages.kbytes": "9", "auto.offset.reset": "earliest", "fetch.message.max.bytes": "7"}
-    config = configuration(ReadSettings(kafka, isolation="read_uncommitted"), 32_000)
+    config = configuration(ReadSettings(kafka, isolation="read_uncommitted"), 32_768)
     assert config["queued.max.messages.kbytes"] == "9"
     assert config["fetch.message.max.bytes"] == "7"
     assert config["auto.offset.reset"] == "error"
