@@ -201,20 +201,24 @@ def path_of_dag_file(file: str) -> Path | None:
 DAG_BAG = "airflow.dag_processing.dagbag"
 
 
-# airflow 3.1.8 has it in models, 3.2.2 and 3.3.2 in dag_processing. Public would be: the DAGs of a file.
+# airflow 3.1.8 has it in models, with Airflow's examples unless they are refused; 3.2.2 and 3.3.2 in dag_processing.
+# Public would be: the DAGs of a file.
 @reaching
-def dags_of_files() -> Iterator[tuple[str, Mapping[str, Any] | None]]:
+def dags_of_files() -> list[tuple[str, Mapping[str, Any] | None]]:
     """The DAGs of each file in each bundle, parsed now; None for a file that does not parse."""
     from airflow.dag_processing.bundles.manager import DagBundlesManager
     from airflow.utils.file import list_py_file_paths
 
     bag: Any = import_module(DAG_BAG if find_spec(DAG_BAG) else "airflow.models.dagbag")
+    found: list[tuple[str, Mapping[str, Any] | None]] = []
     for bundle in DagBundlesManager().get_all_dag_bundles():  # type: ignore[no-untyped-call]  # nor there
         bundle.initialize()
-        named = {"bundle_name": bundle.name} if bag.__name__ == DAG_BAG else {}
+        more = {"bundle_name": bundle.name} if bag.__name__ == DAG_BAG else {"include_examples": False}
         for path in list_py_file_paths(bundle.path):
-            found = bag.DagBag(path, bundle_path=bundle.path, include_examples=False, **named)
-            yield f"{bundle.name}:{Path(path).relative_to(bundle.path)}", None if found.import_errors else found.dags
+            parsed = bag.DagBag(path, bundle_path=bundle.path, **more)
+            name = f"{bundle.name}:{Path(path).relative_to(bundle.path)}"
+            found.append((name, None if parsed.import_errors else parsed.dags))
+    return found
 
 
 # task-sdk 1.1.8 to 1.3.2. Public would be: an error of its own for a task whose supervisor is gone.

@@ -21,6 +21,7 @@ from support.object_store import BUCKET, ObjectStore
 from support.outputs import FLAWLESS, check_rows, expected_of
 
 from airflow_provider_orderedkafka import EmrServerless, KafkaOutput, OrderedLoad, SparkKubernetes
+from airflow_provider_orderedkafka.compat.airflow import dags_of_files
 from airflow_provider_orderedkafka.core.codec import unpacked
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.job import LONGEST, Job, bundle_name
@@ -437,3 +438,15 @@ def test_the_doctor_says_which_connection_to_a_service_is_missing_and_what_it_ca
     assert named["connection"].remedy.startswith("Run: airflow connections add livy_default")
     assert named["code"].found == "hdfs:///orderedkafka/flaky.py cannot be seen from here"
     assert "checkpoint" not in named
+
+
+def test_the_doctor_finds_the_services_in_the_dag_files_that_airflow_parses(dag_file, airflow_home, kafka_says):
+    kafka_says()
+    dag_file(DAG.format(load="by_livy", output="out", spark=VALUES["Livy"], checkpoint="hdfs://namenode/c"))
+    (broken := airflow_home / "dags" / "broken.py").write_text("from airflow.sdk import DAG\nimport no_such_package\n")
+    files = dict(dags_of_files())
+    broken.unlink()
+    assert files.keys() == {"dags-folder:under_test.py", "dags-folder:broken.py"}
+    assert files["dags-folder:broken.py"] is None
+    titles = {each.name for each in the_doctor.services(list(files.items()), "broken")}
+    assert "provider for Livy of load by_livy" in titles

@@ -172,7 +172,7 @@ def main(asked: str, home: str) -> Iterator[Finding]:
     if tries.dags:
         from airflow_provider_orderedkafka.compat.airflow import dags_of_files
 
-        files = list(dags_of_files())
+        files = dags_of_files()
         yield from compared(files)
         yield from services(files, missing)
     if kafka is not None and kafka.extra_dejson.get("bootstrap.servers"):
