@@ -117,13 +117,19 @@ def airflows() -> list[Any]:
 def tried(home: Path, python: str, airflow: Any, file: Path) -> None:
     """Install it without Spark into an empty environment, and ask what works there: the doctor, a DAG, the bundle."""
     installed(home, python, airflow, str(file), "")
+    size = megabytes(home)
     with elsewhere(
         home, AIRFLOW__ORDEREDKAFKA__LEDGER=str(home / "ledgers")
     ) as run:  # Airflow 3.1 has no store for them
         run("orderedkafka", "bundle", "bundle.zip", "--requirements", "requirements.txt")
         run("python", "-W", "ignore", str(ROOT / EXAMPLE))
         found = json.loads(run("orderedkafka", "doctor", "--json"))["findings"]
-    told(f"Python {python}, {airflow.name}, {file.name}: {len(found)} findings of the doctor, none broken")
+    told(f"Python {python}, {airflow.name}, {file.name}: {size} MB, {len(found)} findings of the doctor, none broken")
+
+
+def megabytes(home: Path) -> int:
+    """What the packages of an environment take, before Python compiles any."""
+    return sum(path.stat().st_size for path in (home / "lib").rglob("*") if path.is_file()) // 1_000_000
 
 
 def installed(home: Path, python: str, airflow: Any, file: str, extra: str) -> None:
@@ -158,6 +164,7 @@ def readme_followed(folder: Path, wheel: Path) -> None:
     """Run the commands of "Use it", in their order, with the wheel in place of the checkout and a broker of its own."""
     home, broker = folder / "environment", folder / "broker"
     installed(home, PYTHONS[-1], airflows()[-1], str(wheel), "[spark]")
+    told(f"the wheel with Spark: {megabytes(home)} MB")
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     with elsewhere(home) as run:
