@@ -332,7 +332,7 @@ def _group(
     check_job(load, to, rows)
     check_form(load, rows, fields_of(group.dag, "replay" if mode == "replay" else "load"))
     if audit:
-        check_audit(load, to, rows)
+        check_audit(load, to, rows, audit=audit)
     shipped = shipped_with(load.name, Path(group.dag.fileloc).parent, rows)
     if isinstance(spark, Service):
         spark.check_shipped(load.name, shipped)

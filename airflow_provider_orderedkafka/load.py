@@ -12,7 +12,7 @@ from typing import Any, Self, get_args
 from airflow_provider_orderedkafka.core.codec import canonical
 from airflow_provider_orderedkafka.core.documents import Isolation, OnDataLoss
 from airflow_provider_orderedkafka.core.notation.spelling import arguments, format_duration, parse_duration
-from airflow_provider_orderedkafka.core.notation.starts import Start, parse_start
+from airflow_provider_orderedkafka.core.notation.starts import Moment, Start, parse_start
 from airflow_provider_orderedkafka.core.notation.subscriptions import (
     Assigned,
     Matching,
@@ -206,9 +206,22 @@ def _check_choices(load: OrderedLoad) -> None:
             )
 
 
+IN_SECONDS = range(10**8, 10**11)
+"""Numbers that are years from 1973 on in seconds, and in milliseconds the time before there was any Kafka."""
+
+
+def _check_milliseconds(said: object, start: Start) -> None:
+    if not isinstance(said, datetime) and isinstance(start, Moment) and start.time in IN_SECONDS:
+        raise SettingError(
+            f"'start' must be in milliseconds, found {said!r}, which is {start}: in seconds it would be "
+            f"{Moment(start.time * 1_000)}"
+        )
+
+
 def _check_times(load: OrderedLoad) -> None:
     try:
         terms = load.terms  # reads each of them
+        _check_milliseconds(load.start, terms.start)
         check_start(terms.start, terms.subscription)
     except SettingError as error:
         raise SettingError(f"load {load.name!r}: {error}") from error

@@ -220,8 +220,10 @@ def _check_bytes(load: OrderedLoad, rows: Rows) -> None:
             )
 
 
-def check_audit(load: OrderedLoad, to: Output | str | None, rows: Rows) -> None:
+def check_audit(load: OrderedLoad, to: Output | str | None, rows: Rows, *, audit: object = True) -> None:
     """`SettingError` where an audit could say nothing of any range, or could not even read its output here."""
+    if audit is not True:
+        raise SettingError(f"load {load.name!r}: audit must be True or False, found {audit!r}")
     said = f"load {load.name!r} has audit=True"
     if to is None:
         raise SettingError(f"{said}, and its application writes where only it knows: leave audit out, or name to=")

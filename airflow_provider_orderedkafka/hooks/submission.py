@@ -18,6 +18,9 @@ BINARY = "spark-submit"
 BINARIES = (BINARY, "spark2-submit", "spark3-submit")
 """The programs that a connection may name: editing connections must not allow running any program on a worker."""
 
+LISTS = ("packages", "exclude_packages", "repositories", "jars", "py_files", "files", "archives")
+"""What names several things in one text."""
+
 DEPLOY_MODES = ("client", "cluster")
 WAITS = {"yarn": "spark.yarn.submit.waitAppCompletion", "k8s": "spark.kubernetes.submission.waitAppCompletion"}
 """What makes spark-submit wait for an application in the cluster, by the beginning of the master."""
@@ -147,6 +150,11 @@ class SparkSubmit:
             if not isinstance(getattr(self, name) or {}, Mapping):
                 raise SettingError(f"SparkSubmit: {name} must be settings by name, found {getattr(self, name)!r}")
             object.__setattr__(self, name, getattr(self, name) or {})
+        for name in LISTS:
+            if isinstance(getattr(self, name), list | tuple | set):
+                raise SettingError(
+                    f"SparkSubmit: {name} must be one text, with commas between several, found {getattr(self, name)!r}"
+                )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -156,10 +156,12 @@ def _check_enough(
 ) -> None:
     ordered = [each.name for each in taken if each.kind is Parameter.POSITIONAL_OR_KEYWORD]
     if given > len(ordered):
-        plain = ", ".join(each for each in ordered if each != "self")
+        plain = ", ".join(each for each in ordered if each != "self") or "nothing"
         others = [f"name the others, such as {each.name}=..." for each in taken if each.name not in ordered]
         hint = [*others, "leave it out"][0]
         raise SettingError(f"{called}() takes {plain} without a name, and more was given: {hint}")
+    if twice := [each for each in ordered[:given] if each in named]:
+        raise SettingError(f"{called}() is given {twice[0]}= twice, by its place and by its name: leave one out")
     needed = [each.name for each in taken if each.default is Parameter.empty and each.kind is not Parameter.VAR_KEYWORD]
     missing = [each for each in needed if each not in {*named, *ordered[:given]}]
     if missing:
