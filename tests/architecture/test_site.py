@@ -3,15 +3,23 @@
 import json
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from support.sources import PACKAGE
+
+from airflow_provider_orderedkafka import errors
+from airflow_provider_orderedkafka.spark.connector.option_tables import APPLICATION_SINK, APPLICATION_SOURCE, SINK
+from airflow_provider_orderedkafka.tools import cli
+from airflow_provider_orderedkafka.tools.commands.explain import CODES
 
 ROOT = Path(__file__).resolve().parents[2]
 BESIDE = ("README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "RELEASING.md", "LICENSE", "mkdocs.yml")
+REFERENCE = runpy.run_path(str(ROOT / "scripts" / "reference.py"))
 
 
 @pytest.fixture
@@ -21,6 +29,7 @@ def copied(tmp_path):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
     for name in BESIDE:
         shutil.copy(ROOT / name, tmp_path)
+    (tmp_path / PACKAGE.name).symlink_to(PACKAGE)
     return tmp_path
 
 
@@ -36,6 +45,7 @@ def test_every_page_is_found_and_nothing_is_fetched_from_elsewhere(copied):
     site = copied / ".cache" / "site"
     pages = {path.stem for path in ROOT.glob("docs/*.md")} - {"README"}
     pages |= {"index", "ARCHITECTURE", "CHANGELOG", "CONTRIBUTING", "RELEASING"}
+    pages |= {Path(name).stem for name in REFERENCE["PAGES"]}
     found = {
         place["location"].partition(".html")[0]
         for place in json.loads((site / "search/search_index.json").read_text())["docs"]
@@ -60,5 +70,27 @@ def test_a_link_that_leads_nowhere_and_a_page_that_is_not_in_the_navigation_fail
         with (copied / page).open("a") as file:
             file.write(f"\n{text}\n")
     done = built(copied)
-    assert (done.returncode, done.stderr.count("WARNING")) == (1, len(wrong)), done.stderr
-    assert [told for _, told in wrong.values() if told not in done.stderr] == []
+    assert (done.returncode, told in done.stderr) == (1, True), done.stderr
+
+
+def test_the_reference_has_each_public_name_with_its_parameters_and_their_defaults():
+    values, operators = (REFERENCE["PAGES"][name][1]() for name in ("values.md", "operators.md"))
+    named = set(re.findall(r"^### (\w+)$", values + operators, re.MULTILINE))
+    assert {each.name for each in REFERENCE["public"]()} - named == {"OrderedKafkaError", "exit_code"}
+    assert re.search(r"^\| `grace` \| `'5s'` \| How far behind the present a run ends", values, re.MULTILINE)
+    assert re.search(r"^\| `code` \|  \| The folder", values, re.MULTILINE)
+    assert re.search(r"^\| `deferrable` \| `True` \| Whether Airflow's triggerer waits", values, re.MULTILINE)
+    assert re.search(r"^\| `poke_interval` \| `\d", operators, re.MULTILINE), "a constant by its value"
+
+
+def test_the_reference_has_each_option_command_exit_code_and_error():
+    options, commands, failures = (REFERENCE["PAGES"][name][1]() for name in ("options.md", "commands.md", "errors.md"))
+    tables = (APPLICATION_SOURCE, APPLICATION_SINK, SINK)
+    listed = set(re.findall(r"^\| `([^`]+)` \|", options, re.MULTILINE))
+    assert {name for table in tables for name in (*table.instead, *(each.name for each in table.options))} <= listed
+    assert set(re.findall(r"^## orderedkafka ([\w-]+)$", commands, re.MULTILINE)) == set(cli.COMMANDS)
+    assert "### orderedkafka ledger rewind\n" in commands
+    assert set(map(int, re.findall(r"^\| `(\d+)` \|", failures, re.MULTILINE))) == set(CODES)
+    assert set(re.findall(r"^\| `(\w+Error)` \| `\d+` \|", failures, re.MULTILINE)) == {
+        name for name in vars(errors) if name.endswith("Error")
+    }
