@@ -34,7 +34,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 PYTHONS = [each.rpartition(" :: ")[2] for each in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", each)]
 
 SECTION = re.compile(r"^## \[(?P<version>[^\]]+)\](?: - \S+)?$(?P<text>.*?)(?=^## \[|\Z)", re.MULTILINE | re.DOTALL)
-BLOCK = re.compile(r"^```\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 ADDRESS, EXAMPLE = "localhost:9092", "dags/orders_ordered.py"
 
 

@@ -7,9 +7,13 @@ import runpy
 import shutil
 import subprocess
 import sys
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
+from support.browser import MISSING, PROGRAM, browser
 from support.sources import PACKAGE
 
 from airflow_provider_orderedkafka import errors
@@ -25,12 +29,16 @@ REFERENCE = runpy.run_path(str(ROOT / "scripts" / "reference.py"))
 @pytest.fixture
 def copied(tmp_path):
     """A copy of what the site is made of."""
-    for folder in ("docs", "scripts"):
-        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    return copy(tmp_path)
+
+
+def copy(folder):
+    for name in ("docs", "scripts"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in BESIDE:
-        shutil.copy(ROOT / name, tmp_path)
-    (tmp_path / PACKAGE.name).symlink_to(PACKAGE)
-    return tmp_path
+        shutil.copy(ROOT / name, folder)
+    (folder / PACKAGE.name).symlink_to(PACKAGE)
+    return folder
 
 
 def built(folder):
@@ -39,10 +47,30 @@ def built(folder):
     return subprocess.run(how, cwd=folder, env=quiet, capture_output=True, text=True, check=False)
 
 
-def test_every_page_is_found_and_nothing_is_fetched_from_elsewhere(copied):
-    done = built(copied)
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The site, built without a warning."""
+    folder = copy(tmp_path_factory.mktemp("site"))
+    done = built(folder)
     assert (done.returncode, "WARNING" in done.stderr) == (0, False), done.stderr
-    site = copied / ".cache" / "site"
+    return folder / ".cache" / "site"
+
+
+@pytest.fixture
+def served(site):
+    """Its address, while it is served."""
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(site))) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_every_page_is_found_and_nothing_is_fetched_from_elsewhere(site):
     pages = {path.stem for path in ROOT.glob("docs/*.md")} - {"README"}
     pages |= {"index", "ARCHITECTURE", "CHANGELOG", "CONTRIBUTING", "RELEASING"}
     pages |= {Path(name).stem for name in REFERENCE["PAGES"]}
@@ -60,15 +88,47 @@ def test_every_page_is_found_and_nothing_is_fetched_from_elsewhere(copied):
     ]
 
 
-def test_a_link_that_leads_nowhere_and_a_page_that_is_not_in_the_navigation_fail_the_build(copied):
-    wrong = {
-        "docs/audit.md": ("[x](nowhere.md)", "contains a link 'nowhere.md'"),
-        "README.md": ("[x](docs/audit.md#nowhere)", "does not contain an anchor '#nowhere'"),
-        "docs/alone.md": ("# Alone", "- alone.md"),
-    }
-    for page, (text, _) in wrong.items():
-        with (copied / page).open("a") as file:
-            file.write(f"\n{text}\n")
+@pytest.mark.skipif(PROGRAM is None, reason=MISSING)
+def test_each_page_fits_a_telephone_in_light_and_dark_with_its_pictures(site, served, tmp_path):
+    with browser(tmp_path) as chromium, chromium.tab() as tab:
+        tab.size(420)
+        for number, page in enumerate(sorted(site.glob("*.html"))):
+            tab.prefer(("light", "dark")[number % 2])
+            tab.open(f"{served}/{page.name}", until="article")
+            tab.until("[...document.images].every((each) => each.complete)")
+            wide, missing = tab.ask(WIDTH), tab.ask(MISSING_PICTURES)
+            assert (page.name, wide, missing) == (page.name, 420, [])
+        assert tab.errors == []
+
+
+WIDTH = "document.scrollingElement.scrollWidth"
+MISSING_PICTURES = "[...document.images].filter((each) => !each.naturalWidth).map((each) => each.src)"
+
+
+@pytest.mark.skipif(PROGRAM is None, reason=MISSING)
+def test_a_word_that_is_typed_into_the_search_leads_to_its_page(served, tmp_path):
+    with browser(tmp_path) as chromium, chromium.tab() as tab:
+        tab.open(f"{served}/index.html", until="input.md-search__input")
+        tab.ask("document.querySelector('input.md-search__input').focus()")
+        tab.do("Input.insertText", text="tombstone")
+        tab.press("Tab")  # a key is what the search waits for
+        tab.until("document.querySelector('.md-search-result__link')")
+        links = tab.ask("[...document.querySelectorAll('.md-search-result__link')].map((each) => each.href)")
+        assert [link for link in links if "writing.html" in link]
+
+
+@pytest.mark.parametrize(
+    ("page", "link", "told"),
+    [
+        ("docs/audit.md", "[x](nowhere.md)", "contains a link 'nowhere.md'"),
+        ("README.md", "[x](docs/audit.md#nowhere)", "does not contain an anchor '#nowhere'"),
+        ("docs/alone.md", "# Alone", "- alone.md"),
+    ],
+    ids=["no such page", "no such heading", "a page that is not in the navigation"],
+)
+def test_a_link_that_leads_nowhere_fails_the_build(copied, page, link, told):
+    with (copied / page).open("a") as file:
+        file.write(f"\n{link}\n")
     done = built(copied)
     assert (done.returncode, told in done.stderr) == (1, True), done.stderr
 
@@ -90,7 +150,7 @@ def test_the_reference_has_each_option_command_exit_code_and_error():
     assert {name for table in tables for name in (*table.instead, *(each.name for each in table.options))} <= listed
     assert set(re.findall(r"^## orderedkafka ([\w-]+)$", commands, re.MULTILINE)) == set(cli.COMMANDS)
     assert "### orderedkafka ledger rewind\n" in commands
-    assert set(map(int, re.findall(r"^\| `(\d+)` \|", failures, re.MULTILINE))) == set(CODES)
-    assert set(re.findall(r"^\| `(\w+Error)` \| `\d+` \|", failures, re.MULTILINE)) == {
+    assert set(map(int, re.findall(r"^\| (\d+) \|", failures, re.MULTILINE))) == set(CODES)
+    assert set(re.findall(r"^\| `(\w+Error)` \| \d+ \|", failures, re.MULTILINE)) == {
         name for name in vars(errors) if name.endswith("Error")
     }

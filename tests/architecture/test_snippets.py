@@ -1,0 +1,160 @@
+"""Every snippet of the documents is read by what takes it: nothing that a person copies is a mistake at first sight."""
+
+import configparser
+import json
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import airflow_provider_orderedkafka
+from airflow_provider_orderedkafka.outputs import OPTIONS_VARIABLE
+from airflow_provider_orderedkafka.spark.application.command import read_arguments
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+BLOCK = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SNIPPETS = [(page.name, kind, text) for page in PAGES for kind, text in BLOCK.findall(page.read_text("utf-8"))]
+NAMED = re.compile(r"^(\S+\.py)$")
+EXTRAS = re.compile(r"(?:\.|airflow-provider-orderedkafka)\[([\w,]+)\]")
+TO_BE_FILLED_IN = "..."
+OF_OTHERS = {"aws", "cp", "export", "java", "jq", "kubectl", "mkdir", "mvn", "pip", "tar", "uv"}
+"""Programs that are asked nothing here; Airflow is, where it is started anyway, and `orderedkafka` with all pages."""
+
+EVERYWHERE = {"DAG", "orders", *airflow_provider_orderedkafka.__all__}
+"""What a snippet of a DAG may use without saying where it comes from: it is in the first one of most pages."""
+
+
+def shell(text: str) -> None:
+    """Bash can read it, and each command is of a program that is known here."""
+    done = subprocess.run(["bash", "-n", "-c", text], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    for words in commands(text):
+        program, *given = words
+        TAKEN_BY.get(program, known)(program, given)
+
+
+def commands(text: str) -> list[list[str]]:
+    """The commands of a script, without the settings in front of them, each as words."""
+    found: list[list[str]] = [[]]
+    for line in text.replace("\\\n", " ").splitlines():
+        lexer = shlex.shlex(line, posix=True, punctuation_chars=";|&")
+        lexer.whitespace_split = True
+        found.append([])
+        for word in lexer:
+            if set(word) <= set(";|&"):
+                found.append([])
+            elif found[-1] or not re.match(r"[A-Z_]+=", word):
+                found[-1].append(word)
+    return [words for words in found if words]
+
+
+def known(program: str, _: list[str]) -> None:
+    assert program in OF_OTHERS | {"airflow", "orderedkafka"}, f"what is {program!r}?"
+
+
+def application(_: str, given: list[str]) -> None:
+    """What is behind the application is what it takes."""
+    names = [word for word in given if NAMED.match(word) and "=" not in word]
+    if not names or TO_BE_FILLED_IN in given:
+        return
+    place = given.index(names[0])
+    read_arguments(given[place + 1 :], Path(names[0]).name)
+
+
+def target(_: str, given: list[str]) -> None:
+    targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+    assert [word for word in given if "=" not in word and word not in targets] == []
+
+
+TAKEN_BY: dict[str, Callable[[str, list[str]], None]] = {
+    "spark-submit": application,
+    "make": target,
+    "$SPARK_HOME/bin/spark-submit": application,
+    ".ci/run": lambda *_: None,
+    ".venv/bin/python": lambda *_: None,
+    ".venv/bin/pre-commit": lambda *_: None,
+}
+
+
+def unit(text: str) -> None:
+    """Units of systemd: each section has settings, and what is started is what it takes."""
+    found = configparser.ConfigParser(interpolation=None)
+    found.optionxform = str  # type: ignore[assignment,method-assign]
+    found.read_string(text.replace("\\\n", " "))
+    for section in found.sections():
+        assert found.options(section)
+        if started := found.get(section, "ExecStart", fallback=""):
+            shell(re.sub(r"^\S+/(?=[\w-]+ )", "", started))
+
+
+def manifest(text: str) -> None:
+    """YAML; and if it runs an application, with arguments that it takes."""
+    for document in yaml.safe_load_all(text):
+        for container in containers(document):
+            application("", [str(word) for word in (*container["command"], *container.get("args", ()))])
+
+
+def containers(found: Any) -> list[dict[str, Any]]:
+    """All that have a command, wherever they are."""
+    if isinstance(found, dict):
+        own = [found] if isinstance(found.get("command"), list) else []
+        return own + [each for value in found.values() for each in containers(value)]
+    return [each for value in found for each in containers(value)] if isinstance(found, list) else []
+
+
+def times(text: str) -> None:
+    """Lines of a crontab: five fields, and a command."""
+    for line in text.splitlines():
+        if line and not re.match(r"#|\w+=", line):
+            *fields, command = line.split(None, 5)
+            assert all(re.fullmatch(r"[\d*/,-]+", field) for field in fields)
+            assert len(fields) == 5
+            subprocess.run(["bash", "-n", "-c", command], check=True)
+
+
+READERS: dict[str, Callable[[str], Any]] = {
+    "python": lambda text: compile(text, "page", "exec"),
+    "sh": shell,
+    "json": json.loads,
+    "yaml": manifest,
+    "ini": unit,
+    "cron": times,
+    "sql": lambda text: text,
+    "text": lambda text: text,
+}
+"""By the language of a fence. SQL is read by Spark, in tests/integration/test_pages.py; text is what programs print."""
+
+
+@pytest.mark.parametrize(("page", "kind", "text"), SNIPPETS, ids=[f"{page}-{kind}" for page, kind, _ in SNIPPETS])
+def test_a_snippet_is_what_its_language_takes(page, kind, text, monkeypatch):
+    monkeypatch.delenv(OPTIONS_VARIABLE, raising=False)
+    assert kind in READERS, f"say what this is, one of {', '.join(READERS)}: {text}"
+    READERS[kind](text)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_name_that_python_on_a_page_uses_comes_from_that_page(page, tmp_path):
+    text = page.read_text("utf-8")
+    code = tmp_path / "page.py"
+    code.write_text("\n\n".join(block for kind, block in BLOCK.findall(text) if kind == "python"))
+    built_in = json.dumps(sorted(EVERYWHERE | {"message"}))
+    how = ["--isolated", "--select", "F821", "--config", f"builtins={built_in}", "--output-format", "concise"]
+    done = subprocess.run(
+        [sys.executable, "-m", "ruff", "check", *how, code], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_extras_that_are_installed_on_a_page_are_there():
+    there = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    named = {name for page in PAGES for found in EXTRAS.findall(page.read_text("utf-8")) for name in found.split(",")}
+    assert named - set(there) == set()
+    assert "spark" in named
