@@ -1,4 +1,4 @@
-"""Spark starts from an archive of its classes, made and used as docs/loading.md says."""
+"""Spark starts from an archive of its classes, made and used as docs/tuning.md says."""
 
 import os
 import subprocess

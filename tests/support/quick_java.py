@@ -76,7 +76,7 @@ def _short(text: str) -> str:
 
 
 def _make(archive: Path) -> None:
-    """As docs/loading.md says."""
+    """As docs/tuning.md says."""
     with tempfile.TemporaryDirectory(dir=HOME) as folder:
         fresh = Path(folder, "classes.jsa")
         Path(folder, "program.py").write_text(PROGRAM)
