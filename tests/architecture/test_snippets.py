@@ -25,7 +25,7 @@ SNIPPETS = [(page.name, kind, text) for page in PAGES for kind, text in BLOCK.fi
 NAMED = re.compile(r"^(\S+\.py)$")
 EXTRAS = re.compile(r"(?:\.|airflow-provider-orderedkafka)\[([\w,]+)\]")
 TO_BE_FILLED_IN = "..."
-OF_OTHERS = {"aws", "cp", "export", "java", "jq", "kubectl", "mkdir", "mvn", "pip", "tar", "uv"}
+OF_OTHERS = {"aws", "cd", "cp", "export", "java", "jq", "kubectl", "mkdir", "mvn", "pip", "tail", "tar", "uv"}
 """Programs that are asked nothing here; Airflow is, where it is started anyway, and `orderedkafka` with all pages."""
 
 EVERYWHERE = {"DAG", "orders", *airflow_provider_orderedkafka.__all__}
@@ -77,7 +77,6 @@ def target(_: str, given: list[str]) -> None:
 TAKEN_BY: dict[str, Callable[[str, list[str]], None]] = {
     "spark-submit": application,
     "make": target,
-    "$SPARK_HOME/bin/spark-submit": application,
     ".ci/run": lambda *_: None,
     ".venv/bin/python": lambda *_: None,
     ".venv/bin/pre-commit": lambda *_: None,
@@ -85,14 +84,12 @@ TAKEN_BY: dict[str, Callable[[str, list[str]], None]] = {
 
 
 def unit(text: str) -> None:
-    """Units of systemd: each section has settings, and what is started is what it takes."""
+    """Units of systemd: each section has settings."""
     found = configparser.ConfigParser(interpolation=None)
     found.optionxform = str  # type: ignore[assignment,method-assign]
     found.read_string(text.replace("\\\n", " "))
     for section in found.sections():
         assert found.options(section)
-        if started := found.get(section, "ExecStart", fallback=""):
-            shell(re.sub(r"^\S+/(?=[\w-]+ )", "", started))
 
 
 def manifest(text: str) -> None:
@@ -158,3 +155,22 @@ def test_the_extras_that_are_installed_on_a_page_are_there():
     named = {name for page in PAGES for found in EXTRAS.findall(page.read_text("utf-8")) for name in found.split(",")}
     assert named - set(there) == set()
     assert "spark" in named
+
+
+def test_what_a_stream_s_checkpoint_says_is_a_start(tmp_path):
+    """As Spark's own connector writes it: an offset for each batch that was begun, a commit for each that was ended."""
+    (page,) = [page for page in PAGES if page.name == "migration.md"]
+    command, printed = [text for kind, text in BLOCK.findall(page.read_text("utf-8")) if kind in ("sh", "json")][:2]
+    ends = [{"orders": {"0": 7, "1": 9}, "refunds": {"0": 2}}, json.loads(printed), {"orders": {"0": 200_000}}]
+    for folder in ("offsets", "commits"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / ".9.crc").touch()
+    for number, end in zip((9, 10, 11), ends, strict=True):
+        settings = json.dumps({"batchWatermarkMs": 0, "batchTimestampMs": 1, "conf": {}})
+        (tmp_path / "offsets" / str(number)).write_text(f"v1\n{settings}\n{json.dumps(end)}")
+    for number in (9, 10):
+        (tmp_path / "commits" / str(number)).write_text('v1\n{"nextBatchWatermarkMs":0}')
+    asked = command.replace("/data/checkpoints/old-orders", str(tmp_path))
+    done = subprocess.run(["bash", "-euc", asked], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == ends[1]
+    airflow_provider_orderedkafka.OrderedLoad("orders", topics=["orders", "refunds"], start=json.loads(done.stdout))
