@@ -18,6 +18,7 @@ from support.another_spark import spark as another_spark
 from support.dag_files import dags_of
 from support.records import Record
 from support.registry import registry
+from support.snippets import PAGES, commands, snippets
 
 import airflow_provider_orderedkafka
 from airflow_provider_orderedkafka import KafkaOutput, OrderedLoad
@@ -417,10 +418,9 @@ def rows_of(folder, by, columns=("order", "customer", "state", "amount")):
     return sorted(found, key=itemgetter(by))
 
 
-PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
-BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 OF_A_DAG = re.compile(r"\b(?:ordered_load|ordered_intervals|ordered_replay|Rows)\(")
-SNIPPETS = [(page, code) for page in PAGES for code in BLOCK.findall(page.read_text("utf-8")) if OF_A_DAG.search(code)]
+SNIPPETS = [(page, code) for page in PAGES for _, code in snippets(page, "python") if OF_A_DAG.search(code)]
+COMMANDS = {tuple(words) for page in PAGES for _, text in snippets(page, "sh") for words in commands(text)}
 
 
 @pytest.mark.parametrize(("page", "code"), SNIPPETS, ids=lambda each: each.stem if isinstance(each, Path) else "")
@@ -433,6 +433,13 @@ def test_a_load_on_a_page_of_the_documents_is_one_that_can_be_parsed(page, code,
         dag.fileloc = str(tmp_path / "dag.py")
         known = {**names, "DAG": DAG, "orders": OrderedLoad("orders", topics=["orders"])}
         exec(compile(code, dag.fileloc, "exec"), known)
+
+
+@pytest.mark.parametrize("words", sorted(words[1:] for words in COMMANDS if words[0] == "airflow"), ids=" ".join)
+def test_a_command_of_airflow_on_a_page_is_one_that_airflow_takes(words, airflow_home):
+    from airflow.cli.cli_parser import get_parser
+
+    get_parser().parse_args(words)
 
 
 def test_every_example_is_run_by_a_test():

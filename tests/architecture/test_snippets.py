@@ -3,7 +3,6 @@
 import configparser
 import json
 import re
-import shlex
 import subprocess
 import sys
 import tomllib
@@ -13,15 +12,13 @@ from typing import Any
 
 import pytest
 import yaml
+from support.snippets import PAGES, ROOT, commands, snippets
 
 import airflow_provider_orderedkafka
 from airflow_provider_orderedkafka.outputs import OPTIONS_VARIABLE
 from airflow_provider_orderedkafka.spark.application.command import read_arguments
 
-ROOT = Path(__file__).resolve().parents[2]
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
-BLOCK = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-SNIPPETS = [(page.name, kind, text) for page in PAGES for kind, text in BLOCK.findall(page.read_text("utf-8"))]
+SNIPPETS = [(page.name, kind, text) for page in PAGES for kind, text in snippets(page)]
 NAMED = re.compile(r"^(\S+\.py)$")
 EXTRAS = re.compile(r"(?:\.|airflow-provider-orderedkafka)\[([\w,]+)\]")
 TO_BE_FILLED_IN = "..."
@@ -39,21 +36,6 @@ def shell(text: str) -> None:
     for words in commands(text):
         program, *given = words
         TAKEN_BY.get(program, known)(program, given)
-
-
-def commands(text: str) -> list[list[str]]:
-    """The commands of a script, without the settings in front of them, each as words."""
-    found: list[list[str]] = [[]]
-    for line in text.replace("\\\n", " ").splitlines():
-        lexer = shlex.shlex(line, posix=True, punctuation_chars=";|&")
-        lexer.whitespace_split = True
-        found.append([])
-        for word in lexer:
-            if set(word) <= set(";|&"):
-                found.append([])
-            elif found[-1] or not re.match(r"[A-Z_]+=", word):
-                found[-1].append(word)
-    return [words for words in found if words]
 
 
 def known(program: str, _: list[str]) -> None:
@@ -139,9 +121,8 @@ def test_a_snippet_is_what_its_language_takes(page, kind, text, monkeypatch):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_a_name_that_python_on_a_page_uses_comes_from_that_page(page, tmp_path):
-    text = page.read_text("utf-8")
     code = tmp_path / "page.py"
-    code.write_text("\n\n".join(block for kind, block in BLOCK.findall(text) if kind == "python"))
+    code.write_text("\n\n".join(text for _, text in snippets(page, "python")))
     built_in = json.dumps(sorted(EVERYWHERE | {"message"}))
     how = ["--isolated", "--select", "F821", "--config", f"builtins={built_in}", "--output-format", "concise"]
     done = subprocess.run(
@@ -160,7 +141,7 @@ def test_the_extras_that_are_installed_on_a_page_are_there():
 def test_what_a_stream_s_checkpoint_says_is_a_start(tmp_path):
     """As Spark's own connector writes it: an offset for each batch that was begun, a commit for each that was ended."""
     (page,) = [page for page in PAGES if page.name == "migration.md"]
-    command, printed = [text for kind, text in BLOCK.findall(page.read_text("utf-8")) if kind in ("sh", "json")][:2]
+    (_, command), (_, printed) = snippets(page, "sh", "json")[:2]
     ends = [{"orders": {"0": 7, "1": 9}, "refunds": {"0": 2}}, json.loads(printed), {"orders": {"0": 200_000}}]
     for folder in ("offsets", "commits"):
         (tmp_path / folder).mkdir()
