@@ -418,7 +418,7 @@ def rows_of(folder, by, columns=("order", "customer", "state", "amount")):
     return sorted(found, key=itemgetter(by))
 
 
-OF_A_DAG = re.compile(r"\b(?:ordered_load|ordered_intervals|ordered_replay|Rows)\(")
+OF_A_DAG = re.compile(r"\b(?:ordered_load|ordered_intervals|ordered_replay|Rows|OrderedLoad|DAG)\(")
 SNIPPETS = [(page, code) for page in PAGES for _, code in snippets(page, "python") if OF_A_DAG.search(code)]
 COMMANDS = {tuple(words) for page in PAGES for _, text in snippets(page, "sh") for words in commands(text)}
 
@@ -427,7 +427,7 @@ COMMANDS = {tuple(words) for page in PAGES for _, text in snippets(page, "sh") f
 def test_a_load_on_a_page_of_the_documents_is_one_that_can_be_parsed(page, code, airflow_home, tmp_path):
     from airflow.sdk import DAG
 
-    (tmp_path / "my_transforms.py").write_text("paid = with_total = None")
+    (tmp_path / "my_transforms.py").write_text("paid = with_total = only_paid = None")
     names = {name: getattr(airflow_provider_orderedkafka, name) for name in airflow_provider_orderedkafka.__all__}
     with DAG("page", schedule=None, catchup=False, max_active_runs=1) as dag:
         dag.fileloc = str(tmp_path / "dag.py")
