@@ -120,20 +120,18 @@ def test_a_word_that_is_typed_into_the_search_leads_to_its_page(served, tmp_path
         tab.until("location.pathname == '/writing.html' && document.querySelector('article')")
 
 
-@pytest.mark.parametrize(
-    ("page", "link", "told"),
-    [
-        ("docs/audit.md", "[x](nowhere.md)", "contains a link 'nowhere.md'"),
-        ("README.md", "[x](docs/audit.md#nowhere)", "does not contain an anchor '#nowhere'"),
-        ("docs/alone.md", "# Alone", "- alone.md"),
-    ],
-    ids=["no such page", "no such heading", "a page that is not in the navigation"],
-)
-def test_a_link_that_leads_nowhere_fails_the_build(copied, page, link, told):
-    with (copied / page).open("a") as file:
-        file.write(f"\n{link}\n")
+def test_a_link_that_leads_nowhere_and_a_page_that_is_not_in_the_navigation_fail_the_build(copied):
+    wrong = {
+        "docs/audit.md": ("[x](nowhere.md)", "contains a link 'nowhere.md'"),
+        "README.md": ("[x](docs/audit.md#nowhere)", "does not contain an anchor '#nowhere'"),
+        "docs/alone.md": ("# Alone", "- alone.md"),
+    }
+    for page, (text, _) in wrong.items():
+        with (copied / page).open("a") as file:
+            file.write(f"\n{text}\n")
     done = built(copied)
-    assert (done.returncode, told in done.stderr) == (1, True), done.stderr
+    assert (done.returncode, done.stderr.count("WARNING")) == (1, len(wrong)), done.stderr
+    assert [told for _, told in wrong.values() if told not in done.stderr] == []
 
 
 def test_the_reference_has_each_public_name_with_its_parameters_and_their_defaults():
