@@ -49,7 +49,9 @@ class EmrServerless(Service):
 
     def __post_init__(self) -> None:
         Service.__post_init__(self)
-        _check_words("EmrServerless", {**self.conf, "packages": self.packages, "py_files": ",".join(self.py_files)})
+        words = {**self.conf, "packages": self.packages, "py_files": ",".join(self.py_files)}
+        overrides = "set it in operator={'configuration_overrides': ...}, or leave the space out"
+        _check_words("EmrServerless", words, overrides)
 
     def __call__(self, launch: Launch) -> "BaseOperator":
         with provider(self):
@@ -91,13 +93,13 @@ class EmrServerless(Service):
         }
 
 
-def _check_words(service: str, settings: Mapping[str, Any]) -> None:
+def _check_words(service: str, settings: Mapping[str, Any], way_out: str) -> None:
     """`SettingError` for a value with a space: the service takes all of them as one text, and parts it at spaces."""
     for name, value in settings.items():
         if re.search(r"\s", f"{name}{value}"):
             raise SettingError(
                 f"{service}: {name} is {value!r}, and a space in it would end it: {service} takes these settings as "
-                "one line; set it in operator={'configuration_overrides': ...}, or leave the space out"
+                f"one line; {way_out}"
             )
 
 
@@ -198,7 +200,7 @@ class Glue(Service):
 
     def __post_init__(self) -> None:
         Service.__post_init__(self)
-        _check_words("Glue", self.conf)
+        _check_words("Glue", self.conf, "leave the space out")
         if not self.code.startswith("s3://"):
             raise SettingError(f"Glue: code must be a folder in S3, such as 's3://bucket/code', found {self.code!r}")
         if not re.fullmatch(r"[5-9]\.\d+|[1-9]\d+\.\d+", self.version):

@@ -74,11 +74,12 @@ class Service(ABC):
     operator: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
 
     def __post_init__(self) -> None:
-        for name in ("operator", "conf"):
+        for name in ("operator", "conf", "settings"):
             given = getattr(self, name, {})
             if not isinstance(given, Mapping):
                 raise SettingError(f"{_name(self)}: {name} must be values by name, found {given!r}")
         check_public(_name(self), getattr(self, "conf", {}))
+        check_public(_name(self), dict(_single(getattr(self, "settings", {}))), "the")
         if not isinstance(self.code, str) or not self.code:
             raise SettingError(
                 f"{_name(self)}: code must be the folder with what `orderedkafka bundle` writes, such as "
@@ -149,14 +150,23 @@ def _name(service: object) -> str:
     return type(service).__name__
 
 
-def check_public(service: str, settings: Mapping[str, Any]) -> None:
-    """`SettingError` for a secret among Spark's settings, which each service shows."""
+def check_public(service: str, settings: Mapping[str, Any], whose: str = "Spark's") -> None:
+    """`SettingError` for a secret among settings, which each service shows."""
     for name, value in settings.items():
         if is_secret(name, str(value)) and "{{secrets/" not in str(value):
             raise SettingError(
-                f"{service}: Spark's setting {name!r} is a secret, and services show their settings: leave it out, and "
+                f"{service}: {whose} setting {name!r} is a secret, and services show their settings: leave it out, and "
                 "let the service's own identity or its store of secrets grant what it is for"
             )
+
+
+def _single(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Each setting that is none of settings itself, by its last name."""
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _single(value)
+        else:
+            yield name, value
 
 
 @contextmanager

@@ -435,7 +435,7 @@ def test_the_doctor_says_which_connection_to_a_service_is_missing_and_what_it_ca
     kafka_says()
     named, _ = doctor_of("Livy('hdfs:///orderedkafka', environment='hdfs:///environment.tar.gz')", "{{ params.place }}")
     assert named["connection"].status == "broken"
-    assert named["connection"].remedy.startswith("Run: airflow connections add livy_default")
+    assert named["connection"].remedy.startswith("Run: airflow connections add livy_default --conn-type livy")
     assert named["code"].found == "hdfs:///orderedkafka/flaky.py cannot be seen from here"
     assert "checkpoint" not in named
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 File = tuple[str, Mapping[str, Any] | None]
 _REACHABLE = "Name a location that Airflow's workers, Spark's driver and its executors reach, and let them write there"
 _THERE = "Write it with `orderedkafka bundle code/`, or copy it, to where the service reads it"
+_TYPES = {"google": "google_cloud_platform"}
+"""The types of connections that are not called as the extras are."""
 _AS_SAID = "Do what it says, in the DAG or in the Kafka connection"
 
 
@@ -95,7 +97,8 @@ def _way_there(title: str, service: "Service", missing: Status) -> Finding:
         return Finding(title, "ok", f"{service.conn_id} is defined")
     if service.does_without_connection:
         return Finding(title, "ok", f"{service.conn_id} is not defined: AWS looks for credentials by itself")
-    remedy = f"Run: airflow connections add {service.conn_id}, with the type and the fields of its provider"
+    kind = _TYPES.get(service.extra, service.extra)
+    remedy = f"Run: airflow connections add {service.conn_id} --conn-type {kind} ..."
     return Finding(title, missing, f"{service.conn_id} is not defined", remedy)
 
 
