@@ -43,13 +43,14 @@ def write(
     at: Callable[[int], int] = time_of,
     *,
     batch: int | None = None,
+    replicas: int = 1,
 ) -> str:
     """Write the data to a new topic: random bytes, or what `value` makes of each record's number.
 
     Batches have up to a megabyte, as they come; or `batch` bytes, as full as they get.
     """
     admin = AdminClient({"bootstrap.servers": servers})
-    admin.create_topics([NewTopic(topic, len(data.weights), 1)])[topic].result(30)
+    admin.create_topics([NewTopic(topic, len(data.weights), replicas)])[topic].result(30)
     producer = Producer(
         {
             "bootstrap.servers": servers,

@@ -4,6 +4,7 @@
     python -m benchmarks.fetching --only "100 x 5 kB" --share 0.5
     python -m benchmarks.fetching --tasks             over 1 to 16 tasks instead
     python -m benchmarks.fetching --connector         and Spark's connector
+    python -m benchmarks.fetching --only "a million" --brokers 3       5 kB in 100 partitions with three replicas
 
 A proxy between reader and broker counts what comes back. What is read are the tasks of `spark.read` as Spark runs them
 on two cores, in two processes without Spark; and `reader.read`, which needs none. The peers are one plain consumer, one
@@ -37,7 +38,9 @@ SHAPES = [
     Data("100 x 5 kB", 400_000, 5_000, [1] * 100),
     Data("97 % in one of 8", 400_000, 1_000, [97 * 7 / 3] + [1] * 7),
     Data("32 x 100 B", 400_000, 100, [1] * 32),
+    Data("a million", 1_000_000, 5_000, [1] * 100),
 ]
+USUAL = [data.name for data in SHAPES if data.name != "a million"]  # that one takes 15 GB of disk, and its time
 BATCHES = {"16 kB": 16_000, "1 MB": 1_000_000}
 CORES = 2
 TASKS = (1, 2, 4, 8, 16)
@@ -128,9 +131,9 @@ def measure(kafka: ProxiedKafka, topic: str, data: Data, readers: Mapping[str, R
     """Print what each reader was sent, and its share of what the first one was."""
     needed = 0
     for name, read in readers.items():
-        before, begun, worked = kafka.proxy.answered, time.perf_counter(), processor()
+        before, begun, worked = kafka.answered, time.perf_counter(), processor()
         rows = read(kafka.proxied_servers, topic, data.records)
-        seconds, sent = time.perf_counter() - begun, kafka.proxy.answered - before
+        seconds, sent = time.perf_counter() - begun, kafka.answered - before
         assert rows == data.records, f"{name} has {rows:,} rows of {data.records:,}"
         needed = needed or sent
         used = f"{seconds:5.1f} s, processor {processor() - worked:5.1f} s"
@@ -153,15 +156,18 @@ def main() -> None:
     parser.add_argument("--reader", choices=READERS, action="append", default=[])
     parser.add_argument("--tasks", action="store_true", help="over numbers of tasks, by `sliceOffsets`")
     parser.add_argument("--connector", action="store_true", help="Spark's connector, too")
+    parser.add_argument("--brokers", type=int, choices=[1, 3], default=1, help="and as many replicas")
     arguments = parser.parse_args()
+    brokers = arguments.brokers
     for data in SHAPES:
-        if arguments.only and data.name not in arguments.only:
+        if data.name not in (arguments.only or USUAL):
             continue
         for batch in arguments.batch or BATCHES:
-            with tempfile.TemporaryDirectory() as work, ProxiedKafka(Path(work) / "kafka") as kafka:
+            with tempfile.TemporaryDirectory() as work, ProxiedKafka(Path(work) / "kafka", brokers) as kafka:
                 part = data.scaled(arguments.share)
                 print(f"{part.records:,} records, {data.name}, producer batches of {batch}", flush=True)
-                topic = write(kafka.bootstrap_servers, f"orders-{os.getpid()}", part, batch=BATCHES[batch])
+                name, size = f"orders-{os.getpid()}", BATCHES[batch]
+                topic = write(kafka.bootstrap_servers, name, part, batch=size, replicas=brokers)
                 measure(kafka, topic, part, chosen(arguments, part))
 
 

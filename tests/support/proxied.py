@@ -15,6 +15,7 @@ from typing import Any, Final, Literal
 
 from airflow_provider_orderedkafka.tools.broker.local_kafka import HOST, free_port
 from support.embedded import EmbeddedKafka
+from support.embedded.broker import Broker
 from support.embedded.layout import Layout
 
 Way = Literal["pass", "cut", "stall", "mute", "slow", "refuse"]
@@ -118,27 +119,43 @@ class Proxy:
 
 
 class ProxiedKafka(EmbeddedKafka):
-    """One broker, with a plain listener and one behind a proxy."""
+    """Brokers, each with a plain listener and one behind a proxy; `proxy` is that of the first."""
 
-    proxy: Proxy
+    proxies: tuple[Proxy, ...]
+
+    @property
+    def proxy(self) -> Proxy:
+        return self.proxies[0]
 
     @property
     def proxied_servers(self) -> str:
-        return f"{HOST}:{self.proxy.port}"
+        return ",".join(f"{HOST}:{proxy.port}" for proxy in self.proxies)
+
+    @property
+    def answered(self) -> int:
+        """How many bytes have come back through all proxies so far."""
+        return sum(proxy.answered for proxy in self.proxies)
 
     def stop(self, *args: Any, **more: Any) -> None:
-        self.proxy.close()
+        for proxy in self.proxies:
+            proxy.close()
         super().stop(*args, **more)
 
     def _take(self, layout: Layout) -> None:
-        (plain,) = layout.ports
-        own = free_port(*plain)
-        proxy = free_port(*plain, own)
-        self._properties = {
-            **self._properties,
-            "listeners": f"PLAINTEXT://{plain.address},PROXIED://{HOST}:{own},CONTROLLER://{HOST}:{plain.controller}",
-            "advertised.listeners": f"PLAINTEXT://{plain.address},PROXIED://{HOST}:{proxy}",
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,PROXIED:PLAINTEXT,CONTROLLER:PLAINTEXT",
-        }
-        self.proxy = Proxy(proxy, own)
         super()._take(layout)
+        taken = [port for ports in layout.ports for port in ports]
+        proxies, brokers = [], []
+        for number, plain in enumerate(layout.ports, 1):
+            own = free_port(*taken)
+            proxy = free_port(*taken, own)
+            taken += [own, proxy]
+            listeners = {
+                "listeners": f"PLAINTEXT://{plain.address},PROXIED://{HOST}:{own},"
+                f"CONTROLLER://{HOST}:{plain.controller}",
+                "advertised.listeners": f"PLAINTEXT://{plain.address},PROXIED://{HOST}:{proxy}",
+                "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,PROXIED:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            }
+            proxies.append(Proxy(proxy, own))
+            folder = self.directory / f"broker-{number}"
+            brokers.append(Broker(number, layout.ports, folder, {**self._properties, **listeners}))
+        self.proxies, self.brokers = tuple(proxies), tuple(brokers)
