@@ -143,7 +143,7 @@ def measure(kafka: ProxiedKafka, topic: str, data: Data, readers: Mapping[str, R
 def chosen(arguments: argparse.Namespace, data: Data) -> dict[str, Reader]:
     """Who reads: the plain one first."""
     if arguments.tasks:
-        several = {f"{count} tasks": partial(tasks, offsets=-(-data.records // count)) for count in TASKS}
+        several = {f"{count} tasks": partial(tasks, offsets=-(-data.records // count) + 1) for count in TASKS}
         return {"one plain consumer": plain, **several}
     readers = {**READERS, **(CONNECTOR if arguments.connector else {})}
     return {n: read for n, read in readers.items() if read is plain or not arguments.reader or n in arguments.reader}

@@ -87,10 +87,10 @@ def test_tasks_of_thin_partitions_are_few_and_long(planner: Planner, log: KafkaL
     assert size.records == pytest.approx(BATCH / SIZE, rel=0.05)
     assert size.bytes == pytest.approx(BATCH, rel=0.05)
     each = worthwhile(log, planner.span, 1_000)
-    assert each == pytest.approx(PARTITIONS * size.records / 0.15, rel=0.01)
-    assert worthwhile(log, planner.span, 15_000) == 15_000
+    assert each == pytest.approx(PARTITIONS * size.records * (1 + 2**15 / size.bytes) / 0.05, rel=0.01)
+    assert worthwhile(log, planner.span, PARTITIONS * EACH) == PARTITIONS * EACH
     slices = planner.slices(each)
-    assert len(slices) == 2
+    assert len(slices) == 1
     assert sent(slices, 1) < IN_VAIN
 
 

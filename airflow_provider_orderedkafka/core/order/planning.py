@@ -25,8 +25,11 @@ LOOKS = 8
 SAMPLED = 2
 """How many partitions of a topic are checked without a suspicion; the others, too, where one of these is blind."""
 
-IN_VAIN = 0.15
-"""The share of what is fetched that tasks may fetch in vain, where they can have as much to read as `MUCH`."""
+IN_VAIN = 0.05
+"""The share of what is fetched that tasks may fetch in vain, as long as they do not have to read more than `MUCH`."""
+
+AHEAD = 2**15
+"""As many bytes of a partition are requested at once, at least, and come in vain behind the end of a task."""
 
 MUCH = 64 * 2**20
 """As many bytes keep a core busy, however thin the partitions are."""
@@ -320,7 +323,8 @@ def _largest(span: Span, partitions: Iterable[TopicPartition]) -> set[TopicParti
 def worthwhile(log: Log, span: Span, each: int) -> int:
     """At least how many offsets the slices of a span are to have that are read by tasks of their own, `each` or more.
 
-    Where two tasks share a batch it is sent to both. So where a batch is much of a partition, tasks are few and long.
+    Where a task ends, a batch of each partition is sent to two tasks, and what was requested behind it to nobody. So
+    where that is much of a partition, tasks are few and long.
     """
     spans = {p: span.end[p] - start for p, start in span.start.items()}
     if span.offsets <= each or len(spans) == 1:
@@ -329,8 +333,9 @@ def worthwhile(log: Log, span: Span, each: int) -> int:
     found = log.batch_at(longest, span.start[longest] + spans[longest] // 2, span.end[longest])
     if found is None:
         return each
-    shared = sum(min(found.records, offsets) for offsets in spans.values())
-    return max(each, min(round(shared / IN_VAIN), MUCH * found.records // max(found.bytes, 1)))
+    lost = found.records * (found.bytes + AHEAD) // found.bytes
+    shared = sum(min(lost, offsets) for offsets in spans.values())
+    return max(each, min(round(shared / IN_VAIN), MUCH * found.records // found.bytes))
 
 
 def _check_most(most: int | None) -> None:

@@ -50,7 +50,7 @@ class Sighting(NamedTuple):
 
 
 class BatchSize(NamedTuple):
-    """About how many records a producer's batch has, and how many bytes."""
+    """About how many records a producer's batch has, and how many bytes these have, decompressed."""
 
     records: int
     bytes: int
@@ -95,7 +95,7 @@ class Log(Protocol):
         ...
 
     def batch_at(self, partition: TopicPartition, start: int, end: int) -> BatchSize | None:
-        """The batch of the first visible record from `start` on and before `end`; None without one."""
+        """The batch of the first visible record from `start` on and before `end`; None if that is not known."""
         ...
 
 

@@ -227,7 +227,7 @@ class KafkaLog:
                 records += len(messages)
                 size += sum(len(each.key() or b"") + len(each.value() or b"") + FRAME for each in messages)
         came = (sent() - before).fetched_bytes
-        return BatchSize(max(records, came * records // size), max(came, 1)) if records else None
+        return BatchSize(max(records, came * records // size), max(came, size)) if records and came else None
 
     @contextmanager
     def _reading(
