@@ -127,9 +127,14 @@ class OffsetRangeTrigger(BaseEventTrigger):
             yield event
 
     async def _wait(self, load: OrderedLoad) -> AsyncIterator[TriggerEvent]:
-        """Outages, also those of Airflow itself, are waited out; an error that a retry cannot mend ends the wait."""
+        """Outages, also those of Airflow itself, are waited out; an error that a retry cannot mend ends the wait.
+
+        The task has just looked. Nor should it go on before its worker has told that it ended, when it was deferred:
+        Airflow's scheduler takes that for the end of a task that was killed, and fails it.
+        """
         self._known = None if self.ledger is None else Ledger.from_text(self.ledger)
         while True:
+            await asyncio.sleep(self.poll_interval)
             try:
                 verdict = await self._verdict(load)
             except Exception as error:  # noqa: BLE001 - Airflow's errors, and those of its stores, share no base
@@ -143,7 +148,6 @@ class OffsetRangeTrigger(BaseEventTrigger):
                 if verdict.run or verdict.skip:
                     yield _event(**{"reason" if verdict.run else "skip": verdict.reason})
                     return
-            await asyncio.sleep(self.poll_interval)
 
     async def _verdict(self, load: OrderedLoad) -> Verdict:
         if self.ledger is None and not self.stored:

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -99,6 +100,14 @@ def test_a_run_that_waits_finds_its_ledger_in_airflow_by_itself_and_says_now_and
     assert [entry["offsets"] for entry in bench.diary] == [3]
     said = capsys.readouterr().out
     assert said.count("3 of 10 offsets are there, the delay runs out in") == 2, "by the task, and by the triggerer"
+
+
+def test_a_run_does_not_go_on_at_once_when_its_worker_may_not_have_told_that_it_waits(waiting_on):
+    store, ledger, _ = waiting_on
+    store.save(replace(ledger, place=place(1)), ledger)
+    trigger, began = OffsetRangeTrigger.waiting(OrderedLoad(LOAD, topics=["t"]), ledger, 1, None), time.monotonic()
+    assert asyncio.run(anext(trigger.run())).payload == {"reason": "moved"}
+    assert time.monotonic() - began >= 1
 
 
 def refusal(status):
