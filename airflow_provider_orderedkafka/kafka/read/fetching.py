@@ -160,6 +160,8 @@ class Fetch:
         # Where the records begin that did not come or are kept; None where nothing is known of what came.
         self._bounds: list[Bound | None] = [stretch.start for stretch in slice_.stretches]
         self._kept = FetchedRecords(settings)
+        self.asked = True
+        """Whether the last piece asked the brokers for anything, or had come with those before."""
         # No reference cycle through this fetch: its records would stay in memory until a garbage collection.
         rechecks = partial(recheck, settings.kafka, self._partitions, settings.topic_ids)
         self._events = PartitionEvents(pooled, settings.deadline, rechecks)
@@ -171,6 +173,7 @@ class Fetch:
         AccessDeniedError, UnknownTopicError or TopicChangedError.
         """
         self._begin(piece)
+        self.asked = bool(self._open.any())
         while not (over := byte_budget is not None and self._fetched.bytes > byte_budget) and self._open.any():
             # Never wait for more than the first record, and ask for little near an end: what follows it would be
             # thrown away.

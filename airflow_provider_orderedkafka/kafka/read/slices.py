@@ -86,7 +86,7 @@ def fetching(slices: Sequence[Slice], settings: ReadSettings) -> Iterator[ReadSe
 
         def fetched(piece: Slice, byte_budget: int | None) -> FetchedRecords | OverBudget:
             found = fetch.run(piece, byte_budget)
-            if settings.topic_ids:  # after the last record came: ids are never reused
+            if settings.topic_ids and fetch.asked:  # after the last record came: ids are never reused
                 check_topics(settings.kafka, topics, settings.topic_ids, settings.deadline)
             return found
 
