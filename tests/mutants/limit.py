@@ -20,7 +20,7 @@ MUTANTS = [
     (
         "allotment not kept",
         f"{PACKAGE}/spark/application/batch_loop.py",
-        {"self._work.checkpoint.put_allotment(allotment)": "pass"},
+        {"self._work.checkpoint.kept(allotment)": "allotment"},
         (BATCHES,),
     ),
     (

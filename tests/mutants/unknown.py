@@ -33,13 +33,15 @@ MUTANTS = [
     ),
     (
         "a ledger that cannot be read was never written",
-        f"{PACKAGE}/spark/application/by_hand.py",
+        f"{PACKAGE}/loads/revisions.py",
         {
-            "        text = self.state.get(_file(key))\n": (
-                "        try:\n"
-                "            text = self.state.get(_file(key))\n"
-                "        except Exception:\n"
-                "            text = None\n"
+            "            newest = max(self._numbers(key), default=0)\n            text = ": (
+                "            try:\n"
+                "                newest = max(self._numbers(key), default=0)\n"
+                "                self._state.get(_name(key, newest))\n"
+                "            except Exception:\n"
+                "                newest = 0\n"
+                "            text = "
             )
         },
         TOPICS,
@@ -83,7 +85,19 @@ MUTANTS = [
     (
         "a slice ends where an index of before says, whatever is read of it",
         f"{PACKAGE}/kafka/read/slices.py",
-        {"if piece.close is None:": "if piece.close is None or not piece.close.fixed:"},
+        {"if piece.close is not None and found.size:": "if False:"},
+        TOPICS,
+    ),
+    (
+        "nothing belongs behind the end of a range",
+        f"{PACKAGE}/spark/lanes/frames.py",
+        {"end = None if floor == NO_FLOOR else": "end = None if batch.end.offsets == self.loaded.end.offsets else"},
+        TOPICS,
+    ),
+    (
+        "a row limit ends where an index of before says",
+        f"{PACKAGE}/spark/lanes/limit.py",
+        {"self._is_exact(self.cut(batch, found), left)": "True"},
         TOPICS,
     ),
     (

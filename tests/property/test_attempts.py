@@ -176,6 +176,16 @@ BY_PARTITION = Shape((1, 1), False, False, False, "copy", "partition", None, Fal
 REACHES_FURTHER = Attempt(come=(Come(0, 5, None, b"one"),), outdated=(True,))
 GOES_ON_BEFORE_IT = Attempt(come=(Come(1, 3, None, b"one"),))
 
+# All of these come again after the index knows them, and so in slices of their own.
+IN_SEVERAL_SLICES = (
+    Attempt(
+        slice_offsets=1,
+        come=tuple(Come(0, time, None, b"one") for time in (0, 1, 0, 0)),
+        beside=((15, Come(0, 0, None, b"one")),),
+        outdated=(False, True),
+    ),
+)
+
 # Up to the record that the limit lets through last, by the index of before, another one comes as well.
 ONE_MORE_THAN_MAY = Attempt(
     slice_offsets=2, batch_bytes=1, raised=1, beside=((0, Come(0, 1, None, b"one")),), outdated=(True,)
@@ -183,6 +193,7 @@ ONE_MORE_THAN_MAY = Attempt(
 
 
 @EXAMPLES
+@example(replace(BY_PARTITION, topics=(1,)), 1, (Come(0, 0, None, b"one"),), IN_SEVERAL_SLICES, 0)
 @example(BY_PARTITION, 1, (Come(1, 0, None, b"one"),), (REACHES_FURTHER, GOES_ON_BEFORE_IT), 0)
 @example(replace(BY_PARTITION, limited=True), 1, (Come(1, 0, None, b"one"),), (ONE_MORE_THAN_MAY,), 0)
 @example(BATCHES_OF_THREE, 1, TWO_PARTITIONS, (ENDS_AS_BEFORE,), 0)

@@ -187,7 +187,7 @@ def test_a_batch_that_was_noted_ends_where_its_note_says(loaded: Range, checkpoi
 
 
 def test_a_batch_with_an_allotment_ends_where_that_says(loaded: Range, checkpoint: Checkpoint) -> None:
-    checkpoint.put_allotment(Allotment(1, (5,), place(loaded, 3, 2), None))
+    checkpoint.kept(Allotment(1, (5,), place(loaded, 3, 2), None))
     assert spans(plan_of(loaded, checkpoint).window(1, loaded.start))[:2] == [(1, 5), (2, 30)]
 
 

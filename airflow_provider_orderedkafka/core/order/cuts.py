@@ -127,10 +127,9 @@ class Stretch(NamedTuple):
 
 
 class Close(NamedTuple):
-    """Where a slice ends: the floor of what follows; a `fixed` end is a batch's, which no other plan can move."""
+    """Where a slice or a batch ends: the floor of what follows."""
 
     floor: Floor
-    fixed: bool = False
 
     def limit(self, partition: TopicPartition) -> int:
         """Every record of the partition that comes before the end has an order time below this."""
@@ -142,7 +141,8 @@ class Slice:
     """The offsets between two neighbouring cuts: the work of one Spark task.
 
     `offsets` is how many offsets it spans by the index, an estimate; `latest` is the last timestamp that counts;
-    `floor` is that of the cut at its start, `close` tells of the one at its end, where something is known to follow.
+    `floor` is that of the cut at its start, `close` tells of the one at its end, where something is known to follow;
+    `end` tells of the end of its batch, which no other plan can move.
     """
 
     index: int
@@ -151,6 +151,7 @@ class Slice:
     offsets: int
     floor: Floor = Floor()
     close: Close | None = None
+    end: Close | None = None
 
     @property
     def spans(self) -> dict[TopicPartition, tuple[int, int]]:
@@ -226,17 +227,23 @@ def held(time: int, open_since: int | None, at_most: int) -> int:
     return time if open_since is None else min(time, max(open_since, at_most))
 
 
-def slices(limits: Offsets, cuts: Sequence[Cut], latest: int, close: Close | None = None) -> list[Slice]:
-    """The slices between these cuts, in order; together they cover everything exactly once, up to the close."""
-    found = [_slice(index, limits, latest, *edges) for index, edges in enumerate(pairwise(cuts))]
+def slices(
+    limits: Offsets, cuts: Sequence[Cut], latest: int, close: Close | None = None, end: Close | None = None
+) -> list[Slice]:
+    """The slices between these cuts, in order, of a batch with this end; the last one has this close.
+
+    Together they cover everything exactly once.
+    """
+    found = [_slice(index, limits, latest, edges, end) for index, edges in enumerate(pairwise(cuts))]
     return [*found[:-1], *(replace(last, close=close) for last in found[-1:])]
 
 
-def _slice(index: int, limits: Offsets, latest: int, before: Cut, after: Cut) -> Slice:
+def _slice(index: int, limits: Offsets, latest: int, edges: tuple[Cut, Cut], end: Close | None) -> Slice:
+    before, after = edges
     stretches = tuple(
         Stretch(partition, start, end, limit, before.floor.of(partition))
         for (partition, limit), start, end in zip(limits.items(), before.bounds, after.bounds, strict=True)
         if start.offset < limit and start != end
     )
     offsets = sum(stretch.end.offset - stretch.start.offset for stretch in stretches)
-    return Slice(index, stretches, latest, offsets, before.floor, Close(after.floor))
+    return Slice(index, stretches, latest, offsets, before.floor, Close(after.floor), end)

@@ -39,19 +39,20 @@ MUCH = 64 * 2**20
 class Edges:
     """Between which cuts the slices of a span lie, and which literal offsets none of them passes.
 
-    `close` tells of the end where something follows that is known.
+    `close` tells of the last cut where something follows that is known, `end` of the end of the batch.
     """
 
     first: Cut
     last: Cut
     limits: Offsets
     close: Close | None = None
+    end: Close | None = None
 
 
 class Planner:
     """Cuts one span. `own` caches indexes built by reading, for later spans of the same partitions.
 
-    `close` tells of the span's end, where it is known what follows.
+    `end` tells of the span's end, where it is known what follows.
     """
 
     def __init__(
@@ -62,11 +63,11 @@ class Planner:
         own: dict[TopicPartition, OwnIndex] | None = None,
         *,
         edges: Edges | None = None,
-        close: Close | None = None,
+        end: Close | None = None,
     ) -> None:
         self.span = span
         self._partitions = span.partitions
-        self._edges = edges or Edges(span.first(), span.last(), span.end, close)
+        self._edges = edges or Edges(span.first(), span.last(), span.end, end=end)
         self.index = TimeIndex(log, span, {} if own is None else own)
         self._places = Places(log, self.index)
         compacted = frozenset(compacted)
@@ -182,9 +183,8 @@ class Planner:
     def slices_before(self, last: Row, each: int) -> list[Slice]:
         """The same, where it is known which time everything in the span comes before."""
         inner = self._cuts(each, last) if last.time > self.span.floor.lowest else []
-        return slices(
-            self._edges.limits, [self._edges.first, *inner, self._edges.last], self.span.latest, self._edges.close
-        )
+        edges = self._edges
+        return slices(edges.limits, [edges.first, *inner, edges.last], self.span.latest, edges.close, edges.end)
 
     def _cuts(self, each: int, last: Row) -> list[Cut]:
         """Inner cuts about `each` offsets apart, before the time of the last row."""
@@ -375,9 +375,8 @@ def split(slice_: Slice, log: Log, each: int) -> list[Slice]:
     end = Offsets((s.partition, min(max(s.end.offset, s.start.offset), s.limit)) for s in stretches)
     first = Cut(slice_.floor, tuple(stretch.start for stretch in stretches))
     last = Cut(slice_.floor, tuple(stretch.end for stretch in stretches))
-    planner = Planner(
-        log, Span(start, end, slice_.floor, slice_.latest), edges=Edges(first, last, limits, slice_.close)
-    )
+    edges = Edges(first, last, limits, slice_.close, slice_.end)
+    planner = Planner(log, Span(start, end, slice_.floor, slice_.latest), edges=edges)
     # Where the slice ends inside a tie, some of its records are of that time: everything comes before the next one.
     times = [stretch.end.time for stretch in stretches if stretch.end.time is not None]
     beyond = min([slice_.latest, *times]) + 1

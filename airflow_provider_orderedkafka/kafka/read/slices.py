@@ -12,8 +12,9 @@ from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from airflow_provider_orderedkafka.core.order.cuts import Bound, Slice, Span, Stretch, joined
+from airflow_provider_orderedkafka.core.order.cuts import Bound, Close, Slice, Span, Stretch, joined
 from airflow_provider_orderedkafka.core.order.positions import Position, TopicPartition
 from airflow_provider_orderedkafka.errors import OrderViolationError, UnreachableError
 from airflow_provider_orderedkafka.kafka.clients.pools import fetch_bytes, pooled_consumer
@@ -109,23 +110,28 @@ def _pieces(slice_: Slice, settings: ReadSettings, resplit: Resplit | None) -> I
 
 
 def _beyond(piece: Slice, ordered: Ordered) -> int:
-    """How many records belong behind the end of their batch; UnreachableError if some do behind another slice's end.
+    """How many records belong behind the end of their batch; UnreachableError if some do behind that of their slice.
 
     So it is where a broker was asked for a time that had fewer records than there were. Cut anew, a slice ends
     elsewhere; nothing of it was handed on.
     """
-    if piece.close is None:
-        return 0
-    limits = np.array([piece.close.limit(stretch.partition) for stretch in piece.stretches], np.int64)
-    beyond = np.flatnonzero(ordered.order_time >= limits[ordered.rank])
-    if beyond.size and not piece.close.fixed:
-        found = _place(ordered, [stretch.partition for stretch in piece.stretches], int(beyond[0]))
+    found = _behind(piece, piece.close, ordered)
+    if piece.close is not None and found.size:
+        partitions = [stretch.partition for stretch in piece.stretches]
+        record = _place(ordered, partitions, int(found[0]))
         raise UnreachableError(
-            f"{found.partition.at(found.offset)} has the order time {found.order_time}, where its slice was to end "
-            f"before {limits[ordered.rank[beyond[0]]]}: the broker that was asked for times is behind, and does not "
-            "know the record; the next attempt asks again"
+            f"{record.partition.at(record.offset)} has the order time {record.order_time}, where its slice was to end "
+            f"before {piece.close.limit(record.partition)}: the broker that was asked for times is behind, and does "
+            "not know the record; the next attempt asks again"
         )
-    return int(beyond.size)
+    return int(_behind(piece, piece.end, ordered).size)
+
+
+def _behind(piece: Slice, close: Close | None, ordered: Ordered) -> NDArray[np.intp]:
+    if close is None:
+        return np.empty(0, np.intp)
+    limits = np.array([close.limit(stretch.partition) for stretch in piece.stretches], np.int64)
+    return np.flatnonzero(ordered.order_time >= limits[ordered.rank])
 
 
 def _check_order(piece: Slice, ordered: Ordered, rows: slice, last: Position | None) -> Position:

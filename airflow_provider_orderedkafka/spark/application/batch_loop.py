@@ -283,7 +283,7 @@ class BatchLoop:
             self.counting += monotonic() - began
             if allotment is None:
                 return batch
-            self._work.checkpoint.put_allotment(allotment)
+            allotment = self._work.checkpoint.kept(allotment)
         return self._work.limit.cut(batch, allotment)
 
     def _written(self, batch: Batch) -> Tally:

@@ -117,14 +117,14 @@ class Cluster:
         return [topic for topic in wanted if self._compacted[topic]]
 
     def planner(
-        self, span: Span, own: "Own | None" = None, *, literal: bool = False, close: Close | None = None
+        self, span: Span, own: "Own | None" = None, *, literal: bool = False, end: Close | None = None
     ) -> Planner:
         """The planner of a span; `own` keeps what it read of the log for the next one.
 
         With `literal`, or where records may be compacted away, each cut is a literal offset, found by looking.
         """
         topics = span.start.topics if span.offsets else ()
-        return Planner(self.log, span, topics if literal else self.compacted(topics), own, close=close)
+        return Planner(self.log, span, topics if literal else self.compacted(topics), own, end=end)
 
     def each(self, span: Span, asked: int) -> int:
         """How many offsets a task is to have: as asked for, or by default more where partitions are thin."""

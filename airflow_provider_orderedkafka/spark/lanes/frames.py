@@ -243,8 +243,8 @@ class RangeFrames:
         """
         literal = literal or self.loaded.on_data_loss == "count"
         floor = batch.end.floor
-        close = None if floor == NO_FLOOR else Close(floor, fixed=True)  # nothing follows a replay's end
-        return self.cluster.planner(self.span(batch), literal=literal, close=close).slices(each)
+        end = None if floor == NO_FLOOR else Close(floor)  # nothing is known to follow a replay's
+        return self.cluster.planner(self.span(batch), literal=literal, end=end).slices(each)
 
     def for_tasks(self, batch: "Batch", *, literal: bool = False) -> list[Slice]:
         """The slices of a batch that is read by tasks of their own."""

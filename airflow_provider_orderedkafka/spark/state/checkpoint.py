@@ -144,9 +144,12 @@ class Checkpoint:
     def allotment(self, batch: int) -> Allotment | None:
         return self._get(f"{ALLOTMENTS}/{batch}.json", Allotment)
 
-    def put_allotment(self, allotment: Allotment) -> None:
-        """Store the batch's allotment."""
-        self._put(f"{ALLOTMENTS}/{allotment.batch}.json", allotment)
+    def kept(self, allotment: Allotment) -> Allotment:
+        """Store the batch's allotment, once; the one that holds, which another attempt may have decided meanwhile."""
+        if (lost := self.loss()) is not None:
+            raise lost
+        created = self.state.create(f"{ALLOTMENTS}/{allotment.batch}.json", allotment.to_text())
+        return allotment if created else self.allotment(allotment.batch) or allotment
 
     def counts(self) -> Counts | None:
         """The latest counts, with the totals."""
