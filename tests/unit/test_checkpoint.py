@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support.loop import a_range, place
 
-from airflow_provider_orderedkafka.core.batches import Counts, Note, Setup, Tally
+from airflow_provider_orderedkafka.core.batches import Allotment, Counts, Note, Setup, Tally
 from airflow_provider_orderedkafka.core.documents import Range, Report
 from airflow_provider_orderedkafka.core.order.positions import Offsets
 from airflow_provider_orderedkafka.decoding.formats import Decode, Json
@@ -151,6 +151,13 @@ def test_a_batch_that_an_earlier_release_noted_without_a_job_is_gone_on_with(che
     checkpoint.put_note(NOTE)
     checkpoint.state.delete("job.json")
     checkpoint.set_up(SETUP, replace(JOB, rows=Rows()))
+
+
+def test_how_far_the_row_limit_lets_a_batch_go_is_decided_once_by_whichever_attempt(checkpoint: Checkpoint) -> None:
+    decided = Allotment(1, (5,), place(3), None)
+    assert checkpoint.kept(decided) == decided
+    assert checkpoint.kept(replace(decided, slices=(4,), end=place(2))) == decided
+    assert checkpoint.allotment(1) == decided
 
 
 def test_the_newest_counts_are_those_of_the_highest_batch(checkpoint: Checkpoint) -> None:
