@@ -5,6 +5,7 @@ Decode(value=Avro(registry="my_registry"), key=None)
 
 import json
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any, ClassVar, Final, Literal, Self, get_args
 
 from airflow_provider_orderedkafka.core.codec import decode, encode
@@ -136,9 +137,29 @@ class Protobuf(OfRegistry):
 NEEDED: Final = {
     "avro": ("fastavro",),
     "protobuf": ("google.protobuf",),
-    "registry": ("attr", "authlib", "cachetools", "certifi"),
+    "registry": ("attr", "authlib", "cachetools", "certifi", "httpx2|httpx"),
 }
-"""What formats import beyond what every load needs, all of it: whoever installs what is named is done."""
+"""What formats import beyond what every load needs, all of it: whoever installs what is named is done.
+
+Of what `|` stands between one is enough.
+"""
+
+INSTALLED_BY: Final = {
+    "attr": "attrs",
+    "confluent_kafka": "confluent-kafka",
+    "google.protobuf": "protobuf",
+    "httpx2|httpx": "httpx2",
+}
+"""By which name a package is installed, where it is another one."""
+
+
+def has(name: str) -> bool:
+    """Whether a package, or one of several, is there, without importing more of it than what is around it."""
+    try:
+        return any(find_spec(each) is not None for each in name.split("|"))
+    except ModuleNotFoundError:
+        return False
+
 
 Format = Json | Avro | JsonSchema | Protobuf
 

@@ -17,7 +17,6 @@ from base64 import b64decode
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from importlib.util import find_spec
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -30,7 +29,7 @@ from .avro import AvroWriter
 from .bad_records import Errors, too_many, with_errors
 from .column_types import arrow_type, parsed_columns
 from .evolution import clashes, merged, new_fields
-from .formats import Avro, Decode, Format, Json, JsonSchema, Protobuf
+from .formats import INSTALLED_BY, Avro, Decode, Format, Json, JsonSchema, Protobuf, has
 from .json_values import JsonWriter, columns_of
 from .protobuf import ProtobufWriter
 from .registry import NoSchemaError, Registered, Registry
@@ -376,21 +375,13 @@ class RecordDecoder:
 
 def check_installed(decode: Decode) -> None:
     """`SettingError` if this Python lacks what the formats need."""
-    missing = [name for name in decode.needed if not has(name)]
+    missing = [INSTALLED_BY.get(name, name) for name in decode.needed if not has(name)]
     if missing:
         raise SettingError(
             f"decoding needs {' and '.join(missing)}, which this Python ({sys.executable}) does not have: pip install "
             "'airflow-provider-orderedkafka[decode]' in Airflow's environment; where Spark runs without it, install "
             "what `orderedkafka bundle bundle.zip --requirements requirements.txt` writes down"
         )
-
-
-def has(name: str) -> bool:
-    """Whether a package is there, without importing more of it than what is around it."""
-    try:
-        return find_spec(name) is not None
-    except ModuleNotFoundError:
-        return False
 
 
 def _without(errors: Errors, count: int) -> Any:

@@ -249,7 +249,8 @@ def _connection(conn_id: str) -> Any:
 
 def check_schemas(decode: Decode, topics: Sequence[str], registry: Registry) -> bool:
     """Ask the registry for the schemas, so that an error of it is said at once; whether it could be asked from here."""
-    from airflow_provider_orderedkafka.decoding.payloads import RecordDecoder, has
+    from airflow_provider_orderedkafka.decoding.formats import has
+    from airflow_provider_orderedkafka.decoding.payloads import RecordDecoder
 
     if not decode.registries or not all(map(has, decode.needed)):  # then Spark's driver asks first
         return False

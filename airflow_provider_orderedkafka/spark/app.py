@@ -24,21 +24,21 @@ from airflow_provider_orderedkafka.core.notation.secrets import masked
 from airflow_provider_orderedkafka.core.notation.spelling import arguments
 from airflow_provider_orderedkafka.errors import TERMINATED, OrderedKafkaError, exit_code
 from airflow_provider_orderedkafka.outputs import OPTIONS_VARIABLE
-from airflow_provider_orderedkafka.spark.application.attempt import Loader, MakeSink
-from airflow_provider_orderedkafka.spark.application.command import read_arguments
-from airflow_provider_orderedkafka.spark.lanes.arguments import Arguments, Transform
+from airflow_provider_orderedkafka.spark.session.starting import lacking
 
 if TYPE_CHECKING:
+    from airflow_provider_orderedkafka.spark.application.attempt import MakeSink
     from airflow_provider_orderedkafka.spark.application.batch_loop import Writer
+    from airflow_provider_orderedkafka.spark.lanes.arguments import Arguments, Transform
     from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
 
 
 @arguments()
 def run_available_now(
-    transform: Transform | None = None,
+    transform: "Transform | None" = None,
     *,
-    arrow_transform: Transform | None = None,
-    sink: MakeSink | None = None,
+    arrow_transform: "Transform | None" = None,
+    sink: "MakeSink | None" = None,
     argv: Sequence[str] | None = None,
 ) -> Report | None:
     """Load the range that the command line asks for, and return the report; exit the process if that fails.
@@ -54,6 +54,11 @@ def run_available_now(
     if argv is None and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, _terminated)
     try:
+        try:  # a Python that lacks what loads need is told all of it, and no traceback
+            from airflow_provider_orderedkafka.spark.application.attempt import Loader
+            from airflow_provider_orderedkafka.spark.application.command import read_arguments
+        except ModuleNotFoundError as error:
+            raise lacking(error) from error
         arguments = read_arguments(sys.argv[1:] if argv is None else argv, program)
         if argv is None:
             os.environ.pop(OPTIONS_VARIABLE, None)
@@ -66,7 +71,7 @@ def run_available_now(
         raise SystemExit(exit_code(error)) from None
 
 
-def _sink(arguments: Arguments, frames: "RangeFrames") -> "Writer":
+def _sink(arguments: "Arguments", frames: "RangeFrames") -> "Writer":
     """The sink that the output asks for, imported once it is known that this machine has numpy and pyarrow."""
     if arguments.job.table is None:
         from airflow_provider_orderedkafka.spark.lanes.kafka_lanes import writer_for

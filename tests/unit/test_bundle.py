@@ -12,6 +12,7 @@ import pytest
 from airflow_provider_orderedkafka.spark.bundle import build_bundle, requirements
 from airflow_provider_orderedkafka.tools import cli
 
+ROOT = Path(__file__).parents[2]
 PACKAGE = "airflow_provider_orderedkafka"
 
 
@@ -44,6 +45,18 @@ def test_the_application_is_imported_from_the_bundle_alone_without_airflow(tmp_p
         check=True,
     )
     assert found.stdout.strip() == "True"
+
+
+def test_a_driver_that_has_nothing_is_told_all_of_it_at_once(tmp_path: Path) -> None:
+    bundle = build_bundle(tmp_path / "bundle.zip")
+    program = [sys.executable, "-S", ROOT / "spark_apps" / "ordered_replay.py", "--help"]
+    where = {"env": {"PYTHONPATH": str(bundle)}, "cwd": tmp_path}
+    done = subprocess.run(program, **where, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    [said] = done.stderr.splitlines()
+    needed = "confluent-kafka and pyarrow and numpy and attrs and authlib and cachetools and certifi and fastavro and"
+    assert said.startswith(f"ordered_replay.py: this Python ({sys.executable}) has no {needed} protobuf and httpx2: ")
+    assert "--requirements requirements.txt" in said
 
 
 def names(text: str) -> list[str]:

@@ -22,6 +22,8 @@ from airflow_provider_orderedkafka.compat.spark import (
     remote,
     shipped_names,
 )
+from airflow_provider_orderedkafka.decoding.formats import INSTALLED_BY, has
+from airflow_provider_orderedkafka.decoding.formats import NEEDED as TO_DECODE
 from airflow_provider_orderedkafka.errors import SettingError, no_connect
 from airflow_provider_orderedkafka.outputs import OPTIONS_VARIABLE
 from airflow_provider_orderedkafka.storage.store import local_path
@@ -204,18 +206,15 @@ OURS = __name__.split(".", 1)[0]
 NEEDED = ("confluent_kafka", "pyarrow", "numpy")
 """What the executors import for every load."""
 
-INSTALLED_BY = {"attr": "attrs", "confluent_kafka": "confluent-kafka", "google.protobuf": "protobuf"}
-"""By which name a package is installed, where it is another one."""
-
 ANSWER_SECONDS = 60
 _LOOK = """
 import importlib.util, sys
 for name in sys.argv[1:]:
     try:
-        found = importlib.util.find_spec(name)
+        found = any(importlib.util.find_spec(each) is not None for each in name.split("|"))
     except ModuleNotFoundError:
-        found = None
-    print(*([name] if found is None else []))
+        found = False
+    print(*([] if found else [name]))
 """
 
 
@@ -248,6 +247,19 @@ def check_executors(session: "SparkSession", more: Sequence[str] = ()) -> None:
         f"interpreter that has it, or ship an environment: pack it with venv-pack and add --archives "
         f"environment.tar.gz#env --conf spark.pyspark.python=./env/bin/python. --py-files cannot ship packages with "
         f"compiled parts"
+    )
+
+
+def lacking(error: ModuleNotFoundError) -> Exception:
+    """The error for a driver that cannot even begin: it names all that a load may need and that is not there."""
+    needed = [*NEEDED, *sorted({name for names in TO_DECODE.values() for name in names})]
+    names = [INSTALLED_BY.get(name, name) for name in needed if not has(name)]
+    if not any(name in names for name in ("confluent-kafka", *NEEDED)):
+        return error
+    return SettingError(
+        f"this Python ({sys.executable}) has no {' and '.join(names)}: every load needs confluent-kafka, pyarrow and "
+        "numpy, and the others decode records. Install what `orderedkafka bundle bundle.zip --requirements "
+        "requirements.txt` writes down, here and where executors run"
     )
 
 
@@ -292,7 +304,7 @@ def _missing_there(context: "SparkContext", needed: Sequence[str]) -> Missing | 
 
         def has(name: str) -> bool:
             try:
-                return importlib.util.find_spec(name) is not None
+                return any(importlib.util.find_spec(each) is not None for each in name.split("|"))
             except ModuleNotFoundError:  # what is around it
                 return False
 
