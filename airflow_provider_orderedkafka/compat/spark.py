@@ -145,6 +145,21 @@ def _running_nodes(store: Any, number: int) -> Iterator[RunningNode]:
         yield RunningNode(node.desc(), counts)
 
 
+# Public is the same, by Spark's REST API, which is there only with its UI.
+def failed_tasks(session: "SparkSession") -> tuple[int, set[int]]:
+    """Of the stage that failed last: how many tasks it has, and the numbers of those that failed."""
+    context = session.sparkContext._jsc.sc()
+    context.listenerBus().waitUntilEmpty()  # what it hears comes a little later than the failure itself
+    store = context.statusStore()
+    jobs = [job for job in _each(store.jobsList(None)) if job.status().toString() == "FAILED"]
+    for number in _each(max(jobs, key=lambda job: job.jobId()).stageIds()):
+        stage = store.lastStageAttempt(number)
+        if stage.numFailedTasks():
+            tasks = _each(store.taskList(number, stage.attemptId(), stage.numTasks()))
+            return stage.numTasks(), {task.index() for task in tasks if task.status() == "FAILED"}
+    return 0, set()
+
+
 # Undocumented, though without an underscore.
 def python_of_workers(context: "SparkContext") -> str:
     return str(context.pythonExec)
@@ -171,8 +186,15 @@ VOLATILE: Final = re.compile(r"\b(current_timestamp|now|current_date|localtimest
 def volatile(frame: "DataFrame") -> set[str]:
     """Which of its functions give other values when they run again, in the plan as it was written."""
     plan = frame._jdf.queryExecution().analyzed()
-    found = set(VOLATILE.findall(plan.toString()))
+    found = set(VOLATILE.findall(" ".join(_expressions(plan))))
     return found or (set() if plan.deterministic() else {"a function that is not deterministic"})
+
+
+def _expressions(plan: Node) -> Iterator[str]:
+    """All expressions of a plan: the plan's own text has the first 25 columns alone."""
+    yield from (each.toString() for each in _each(plan.expressions()))
+    for child in _each(plan.children()):
+        yield from _expressions(child)
 
 
 def executed_plan(frame: "DataFrame") -> Node:
@@ -220,6 +242,11 @@ def is_scan_of(source: str, node: Node) -> bool:
 def is_empty(node: Node) -> bool:
     """Whether it is an empty relation, left of a plan that can give no rows."""
     return name(node) == "LocalTableScan" and bool(node.rows().isEmpty())
+
+
+def has_subqueries(node: Node) -> bool:
+    """Whether its expressions have plans of their own, which run in other tasks."""
+    return not node.subqueries().isEmpty()
 
 
 def is_deterministic(node: Node) -> bool:

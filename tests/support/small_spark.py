@@ -175,6 +175,9 @@ class SmallEngine:
     def collected(self, frame: Any, parts: Iterable[int]) -> list[Row]:
         return [row for number in parts if number < len(frame.parts) for row in _rows(frame.parts[number])]
 
+    def failed_part(self, _frame: Any, _parts: int) -> int | None:
+        return None
+
     def facts(self, _frame: Any, _below: str | None = None) -> PlanFacts:
         return self.facts_of_all
 

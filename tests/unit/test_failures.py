@@ -143,6 +143,13 @@ def test_what_a_function_raised_in_a_task_is_shown_with_the_users_own_lines_inne
     )
 
 
+def test_lines_of_compiled_packages_which_have_no_code_hide_none_of_the_users():
+    compiled = '  File "pandas/_libs/lib.pyx", line 2999, in pandas._libs.lib.map_infer\n'
+    last = '  File "/tmp/spark-1/userFiles-2/my_transforms.py", line 12, in total\n'
+    found = str(classify_failure(PySparkException(UDF.replace(last, compiled + last))))
+    assert found == str(classify_failure(PySparkException(UDF)))
+
+
 def test_what_a_transform_raised_in_the_driver_is_shown_with_the_users_own_lines(tmp_path):
     file = tmp_path / "my_transforms.py"
     file.write_text("import json\n\ndef enrich(df):\n    return json.loads(df)\n")

@@ -1,15 +1,17 @@
 """Spark as the lanes know it: tasks that run Python, and frames of which each part is made by one task, in order."""
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from airflow_provider_orderedkafka.compat.spark import failed_tasks
 from airflow_provider_orderedkafka.core.commits import IDENTITY
 from airflow_provider_orderedkafka.core.lanes import OrderBy
 from airflow_provider_orderedkafka.kafka.provenance import ORDINAL, SOURCE, SOURCE_FIELDS
 from airflow_provider_orderedkafka.spark.ordering import distributed
 from airflow_provider_orderedkafka.spark.session.counting import TaskCounter
-from airflow_provider_orderedkafka.spark.session.plans import PlanFacts, read_plan
+from airflow_provider_orderedkafka.spark.session.plans import PlanFacts, made_where_read, read_plan
 from airflow_provider_orderedkafka.spark.session.starting import LazySession
 
 if TYPE_CHECKING:
@@ -43,6 +45,10 @@ class Engine(Protocol):
 
     def facts(self, frame: "DataFrame", below: str | None = None) -> PlanFacts:
         """What is known of the rows, or of those from which the column `below` was made."""
+        ...
+
+    def failed_part(self, frame: "DataFrame", parts: int) -> int | None:
+        """Which of the parts of a frame, each made by one task, failed just now; None where that is not known."""
         ...
 
     def distributed(self, frame: "DataFrame", by: OrderBy, writers: int, partitions: int | None = None) -> "DataFrame":
@@ -96,6 +102,14 @@ class SparkEngine:
 
     def facts(self, frame: "DataFrame", below: str | None = None) -> PlanFacts:
         return read_plan(frame, below=below)
+
+    def failed_part(self, frame: "DataFrame", parts: int) -> int | None:
+        """By the one task that failed, of as many as there are parts; several may fail at once, each by itself."""
+        with suppress(Exception):  # of a plan, or of a Spark that tells it in another way: what failed is told without
+            tasks, failed = failed_tasks(self.session)
+            if tasks == parts and len(failed) == 1 and made_where_read(frame):
+                return failed.pop()
+        return None
 
     def distributed(self, frame: "DataFrame", by: OrderBy, writers: int, partitions: int | None = None) -> "DataFrame":
         """By a shuffle, or into one partition."""

@@ -10,7 +10,8 @@ for each record, `ReadSeveral` may give more.
 
 import pickle
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import zip_longest
@@ -21,9 +22,10 @@ from airflow_provider_orderedkafka.compat.spark import spark_schema
 from airflow_provider_orderedkafka.core.batches import SLICE_OFFSETS, Tally
 from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.core.lanes import Placement
+from airflow_provider_orderedkafka.core.notation.spelling import counted
 from airflow_provider_orderedkafka.core.order.cuts import NO_FLOOR, Close, Slice, Span
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
-from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
+from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError, TransformError
 from airflow_provider_orderedkafka.kafka.clients.traffic import Traffic, sent
 from airflow_provider_orderedkafka.kafka.lookup.brokers import Kafka
 from airflow_provider_orderedkafka.kafka.provenance import ERROR, SOURCE, SOURCE_FIELDS
@@ -34,7 +36,7 @@ from airflow_provider_orderedkafka.kafka.write.settings import WriteSettings
 from airflow_provider_orderedkafka.spark.connector.reading import read_batches, spark_columns
 from airflow_provider_orderedkafka.spark.connector.stream import Cluster
 from airflow_provider_orderedkafka.spark.session.counting import TaskCounter
-from airflow_provider_orderedkafka.spark.session.failures import failed
+from airflow_provider_orderedkafka.spark.session.failures import classify_failure, failed
 
 from .engine import Engine
 from .kafka_output import only_attempt
@@ -194,6 +196,8 @@ class ReadBad(ReadRecords):
             yield whole_records(self.making.split(batch)[1])
 
 
+SHOWN_PARTITIONS = 3
+
 SHOWING_SHUFFLES = 2
 """With a single partition there is nothing to shuffle, whatever a transform does."""
 
@@ -232,6 +236,27 @@ class RangeFrames:
         """
         packed = self._packed(batch, slices, landed)
         return self._rows(packed, making or self.making, counters, without, letters)
+
+    @contextmanager
+    def located(self, batch: "Batch", rows: "DataFrame", slices: Sequence[Slice] = ()) -> Iterator[None]:
+        """Where a function of the user's raises while a batch's rows are made: add which records it was about.
+
+        They are those of its task, if it is known which of the `slices` that read; or else the whole batch. For which
+        of them it raised only the function itself knows.
+        """
+        try:
+            yield
+        except Exception as error:
+            raised = classify_failure(error)
+            if type(raised) is not TransformError:
+                raise
+            part = self.engine.failed_part(rows, len(slices)) if slices else None
+            if part is None:
+                ends = batch.end.offsets
+                about = f"its batch has {_spans({p: (first, ends[p]) for p, first in batch.start.offsets.items()})}"
+            else:
+                about = f"its task was reading about {_spans(slices[part].spans)}"
+            raise TransformError(f"{raised}; {about}") from error
 
     def counters(self, placement: Placement | None = None) -> Counters:
         return Counters(placement, *(self.engine.counter() for _ in range(11)))
@@ -325,6 +350,12 @@ class RangeFrames:
         from airflow_provider_orderedkafka.kafka.read import columns as arrow
 
         return arrow.schema(include_headers=self.loaded.include_headers)
+
+
+def _spans(spans: Mapping[TopicPartition, tuple[int, int]]) -> str:
+    found = [f"{partition.at(first)} to {last}" for partition, (first, last) in spans.items() if first < last]
+    shown, more = ", ".join(found[:SHOWN_PARTITIONS]), len(found) - SHOWN_PARTITIONS
+    return f"{shown}, and those of {counted(more, 'more partition')}" if more > 0 else shown
 
 
 def _transformed(transform: Callable[["DataFrame"], "DataFrame"], rows: "DataFrame") -> "DataFrame":

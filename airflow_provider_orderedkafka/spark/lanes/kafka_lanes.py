@@ -55,10 +55,10 @@ class KafkaWriter(Writer):
         rows = without_surplus(rows, batch.surplus)
         if settings.range_id is not None and (self.output.rows_per_record != "one" or before.landed):
             rows = missing(rows, before.landed, self.output.rows_per_record, resent)
-        rows = self.in_order(rows, asked)
-        result = written_by_tasks(rows, settings)
+        result = written_by_tasks(self.in_order(rows, asked), settings)
         self.check(result)  # a batch may be planned in another way than the one before it
-        written = total(result)
+        with self.frames.located(batch, rows, slices):
+            written = total(result)
         check_bad(counters.bad.total(), self.frames.making.max_bad)
         written += Written(dead_letters=counters.letters.total())
         read = counters.tally().plus(Tally(may_be_doubled=resent.total()))

@@ -74,9 +74,10 @@ class RowLimit:
         counted = _in_order(self.frames, least.mapInArrow(_counted, _kinds(rows="int64")))
         counts: list[int] = []
         wave = engine.cores
-        while passes(counts, left) and (found := engine.collected(counted, range(len(counts), len(counts) + wave))):
-            counts += [row.rows for row in found]
-            wave *= GROWTH
+        with self.frames.located(batch, rows):
+            while passes(counts, left) and (found := engine.collected(counted, range(len(counts), len(counts) + wave))):
+                counts += [row.rows for row in found]
+                wave *= GROWTH
         while counts and not passes(counts[:-1], left):
             counts.pop()
         return counts
@@ -97,8 +98,11 @@ class RowLimit:
         None if the slice has fewer rows now, or is not there any more.
         """
         kinds = _kinds(topic="string", partition="int32", offset="int64", order_time="int64", rows="int64")
-        located = _in_order(self.frames, self._rows(batch).select(SOURCE).mapInArrow(_locating(count), kinds))
-        for found in self.frames.engine.collected(located, [slice_]):
+        rows = self._rows(batch)
+        located = _in_order(self.frames, rows.select(SOURCE).mapInArrow(_locating(count), kinds))
+        with self.frames.located(batch, rows):
+            collected = self.frames.engine.collected(located, [slice_])
+        for found in collected:
             return Position(found.order_time, TopicPartition(found.topic, found.partition), found.offset), found.rows
         return None
 

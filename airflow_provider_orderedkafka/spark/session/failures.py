@@ -39,7 +39,7 @@ _FROM_KAFKA = re.compile(r"^(?:\w+\.)*(?:Kafka|Produce|Consume)\w*(?:Error|Excep
 _MOST = 400
 
 _FRAME = re.compile(
-    r'^ *File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>.+)\n(?P<code> +\S.*)?', re.MULTILINE
+    r'^ *File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>.+)\n(?P<code> +(?!File ")\S.*)?', re.MULTILINE
 )
 _TRACEBACK = "Traceback (most recent call last)"
 _STANDARD, _INSTALLED = sysconfig.get_path("stdlib"), ("site-packages", "dist-packages")
@@ -142,7 +142,7 @@ class Frame(NamedTuple):
 
     @property
     def installed(self) -> bool:
-        return any(name in Path(self.file).parts for name in _INSTALLED)
+        return self.file.endswith(".pyx") or any(name in Path(self.file).parts for name in _INSTALLED)
 
     def __str__(self) -> str:
         return f"{Path(self.file).name}:{self.line}, in {self.function}" + (f": {self.code}" if self.code else "")

@@ -15,6 +15,7 @@ from airflow_provider_orderedkafka.compat.spark import (
     children,
     columns,
     executed_plan,
+    has_subqueries,
     hinted,
     is_deterministic,
     is_empty,
@@ -138,6 +139,14 @@ def read_any_plan(frame: "DataFrame") -> PlanFacts:
     """The same for any frame: where no source of records is read, its rows are the records."""
     top = executed_plan(frame)
     return _facts(top, _reads_source if any(map(_reads_source, _all(top))) else _is_leaf)
+
+
+def made_where_read(frame: "DataFrame") -> bool:
+    """Whether a range's rows are all made in the tasks that read its records, and nothing else is read."""
+    top = executed_plan(frame)
+    nodes = list(_all(top))
+    alone = all(len(children(node)) <= 1 and not has_subqueries(node) for node in nodes)
+    return alone and _facts(top, _reads_range).ordered
 
 
 def _facts(top: Node, reads: Reads) -> PlanFacts:

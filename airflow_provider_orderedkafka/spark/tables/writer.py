@@ -2,7 +2,7 @@
 
 import logging
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Self
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Self
 from airflow_provider_orderedkafka.core.batches import Batch, Doubt, Note, Setup, Tally
 from airflow_provider_orderedkafka.core.commits import BatchState, Search, batch_state, name_of, search
 from airflow_provider_orderedkafka.core.documents import Destination, Ends
+from airflow_provider_orderedkafka.core.order.cuts import Slice
 from airflow_provider_orderedkafka.core.order.positions import Offsets
 from airflow_provider_orderedkafka.errors import DataLossError, LifecycleError, RowError
 from airflow_provider_orderedkafka.kafka.provenance import VERSION
@@ -202,10 +203,12 @@ class TableWriter:
         return tally.plus(Tally(dead_letters=dead_letters.rows)).plus(note.in_doubt(dead_letters.rows))
 
     def _written(self, batch: Batch, note: Note, dead_letters: Landed) -> Tally:
-        rows, tally = self._rows(batch, dead_letters)
+        slices = self.frames.for_tasks(batch)
+        rows, tally = self._rows(batch, dead_letters, slices)
         name = name_of(self.output.range_name, batch.number, secrets.token_hex(4))
         write = Write(self.output.range_name, batch.number, name, lambda: tally().rows_emitted)
-        self.output.table.append(in_few_files(rows, self.frames.engine.cores, self._bytes(batch)), write)
+        with self.frames.located(batch, rows, slices):
+            self.output.table.append(in_few_files(rows, self.frames.engine.cores, self._bytes(batch)), write)
         there = self.output.there(note)
         if name not in there.names:  # another attempt committed it, or the commit has expired
             self._check_by_another(batch, there)
@@ -213,7 +216,7 @@ class TableWriter:
         return replace(tally(), may_be_doubled=there.doubled)
 
     def _rows(
-        self, batch: Batch, dead_letters: Landed, most: int | None = 0
+        self, batch: Batch, dead_letters: Landed, slices: Sequence[Slice] | None = None, *, most: int | None = 0
     ) -> "tuple[DataFrame, Callable[[], Tally]]":
         """A batch's rows without its dead letters, and a function for their counts, once they are read.
 
@@ -221,7 +224,7 @@ class TableWriter:
         """
         engine, counters = self.frames.engine, self.frames.counters()
         making = self.frames.making.at_most(most)
-        slices = self.frames.for_tasks(batch)
+        slices = self.frames.for_tasks(batch) if slices is None else slices
         rows = self.frames.of_batch(batch, slices, counters=counters, making=making, without=dead_letters)
         rows = without_surplus(rows, batch.surplus)
         rows = identified(rows, engine, self.output.range_name, batch.number, identity=self.output.table.identity)
@@ -275,7 +278,8 @@ class TableWriter:
 
     def _counted(self, batch: Batch, dead_letters: Landed) -> Tally:
         rows, tally = self._rows(batch, dead_letters, most=None)
-        rows.write.format("noop").mode("overwrite").save()
+        with self.frames.located(batch, rows):
+            rows.write.format("noop").mode("overwrite").save()
         return tally()
 
 

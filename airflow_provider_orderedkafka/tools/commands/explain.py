@@ -79,7 +79,8 @@ TROUBLES: Final = (
     ),
     Explained(
         "Python code in a task failed",
-        "The transform, or a function that it calls, raised an error; behind it are the lines of your files.",
+        "The transform, or a function that it calls, raised an error; behind it are the lines of your files, and which "
+        "records the task was reading.",
         "Mend them, then clear the task `load`: it goes on with the same range, and leaves out what is written.",
     ),
     Explained(
