@@ -99,6 +99,26 @@ def test_slices_are_about_as_large_as_asked_for_where_every_record_is_visible(lo
     assert all(slice_.offsets <= 4 * each for slice_ in slices if each >= 8)
 
 
+def test_few_partitions_are_looked_into_where_nothing_speaks_against_their_index():
+    log = SimulatedLog({TopicPartition("a", p): [Entry(n, 10 * n + p) for n in range(2_400)] for p in range(10)})
+    assert len(Planner(log, span_of(log, Floor(), 60_000)).slices(3_000)) == 8
+    assert (log.looks, log.scanned) == (2, [])
+
+
+def test_where_one_partition_is_blind_the_others_are_looked_into_too():
+    def hiding(p):
+        records = [Entry(n, 10 * n + p) for n in range(2_400)]
+        records[600] = Entry(600, 10 * 2_399 + p, visible=False)  # as an aborted record that came too early
+        return records
+
+    log = SimulatedLog({TopicPartition("a", p): hiding(p) for p in range(10)})
+    span = span_of(log, Floor(), 60_000)
+    slices = Planner(log, span).slices(3_000)
+    assert len(log.scanned) > 2
+    assert max(slice_.offsets for slice_ in slices) <= 2 * 3_000
+    assert concatenated(log, slices) == log.in_order(span)
+
+
 @pytest.mark.parametrize("apart", [0, 1, 2, 30, 200])
 def test_markers_hide_nothing_for_long_however_far_apart_two_partitions_got_theirs(apart):
     def half(first, base):
