@@ -177,7 +177,7 @@ def test_secrets_are_found_nowhere_wherever_they_are_said(
     run = bench.dag(arguments=arguments, rows=rows).test()
     assert steps_of(bench, states(run))["load"] == ends
     seen = capfd.readouterr()
-    given, settings = submitted(), submitted.settings()
+    given, settings = submitted.arguments, submitted.settings
     of_clients = {"kafka.sasl.password", "sink.kafka.sasl.password", "registry.basic.auth.user.info"}
     assert of_clients <= set(bench.diary[0]["options"])
     assert "--keytab" in given
@@ -287,17 +287,31 @@ os.execv(sys.executable, [sys.executable, *given[application:]])
 """
 
 
+class Told:
+    """What spark-submit was given."""
+
+    def __init__(self, path):
+        self._path = path
+
+    @property
+    def arguments(self):
+        return json.loads(self._path.read_text())
+
+    @property
+    def settings(self):
+        """The file of its settings."""
+        return Path(f"{self._path}.settings").read_text()
+
+
 @pytest.fixture
 def submitted(monkeypatch, tmp_path):
-    """Gives what spark-submit was given; the application runs here, as it would on a cluster."""
+    """What spark-submit was given; the application runs here, as it would on a cluster."""
     submit, told = tmp_path / "bin" / "spark-submit", tmp_path / "told.json"
     submit.parent.mkdir()
     submit.write_text(STAND_IN.format(python=sys.executable, told=str(told)))
     submit.chmod(0o755)
     monkeypatch.setenv("PATH", os.pathsep.join([str(submit.parent), os.environ["PATH"]]))
-    found = lambda: json.loads(told.read_text())  # noqa: E731 - it gets an attribute
-    found.settings = Path(f"{told}.settings").read_text
-    return found
+    return Told(told)
 
 
 def on_yarn(monkeypatch, **extra):
@@ -312,8 +326,8 @@ def test_on_yarn_in_cluster_mode_a_load_runs_with_what_airflow_s_operator_has_by
     bench.write(3)
     run = bench.dag(arguments=f"checkpoint={str(tmp_path / 'loads')!r},").test()
     assert steps_of(bench, states(run)) == dict.fromkeys(("wait", "resolve", "load", "commit"), "success")
-    assert "--master yarn" in " ".join(submitted())
-    assert "--deploy-mode cluster" in " ".join(submitted())
+    assert "--master yarn" in " ".join(submitted.arguments)
+    assert "--deploy-mode cluster" in " ".join(submitted.arguments)
 
 
 def test_default_arguments_of_the_dag_are_taken():
@@ -395,7 +409,7 @@ def test_what_airflow_adds_to_spark_s_settings_for_lineage_is_submitted(bench, s
     lineage = "openlineage_inject_parent_job_info=True, openlineage_inject_transport_info=True"
     arguments = f"spark=SparkSubmit({lineage}, conf={{'spark.a': 'b'}})"
     assert steps_of(bench, states(bench.dag(arguments=arguments).test()))["commit"] == "success"
-    settings = [value for name, value in pairwise(submitted()) if name == "--conf"]
+    settings = [value for name, value in pairwise(submitted.arguments) if name == "--conf"]
     for setting in ("spark.openlineage.parent_job=told", "spark.openlineage.transport=told", "spark.a=b"):
         assert setting in settings
     assert "spark.log.level=WARN" in settings

@@ -69,50 +69,46 @@ def finish_beside(load: Load, moment: Moment) -> None:
     assert first.wait() == FENCED, first.log()[-3000:]
 
 
-def around(*steps: Callable[..., Any], quick: Moment | None = None) -> Any:
+def around(
+    place: str, to: Callable[[Frozen], Load], *steps: Callable[..., Any], quick: Moment | None = None
+) -> list[Any]:
     """Before and after each of these steps of the second batch; all but one take more time than there is each day."""
     moments = [Moment(step, event, 2) for step in steps for event in ("call", "return")]
     marks = {str(each): () if each == quick else (pytest.mark.nightly,) for each in moments}
-    return pytest.mark.parametrize(
-        "moment", [pytest.param(each, id=str(each), marks=marks[str(each)]) for each in moments]
-    )
+    return [pytest.param(to, each, id=f"{place}-{each}", marks=marks[str(each)]) for each in moments]
 
 
 NOTE, COUNTS = Checkpoint.put_note, Checkpoint.put_counts
 
 
-@around(NOTE, Files.append, HadoopState.create, COUNTS, quick=Moment(Files.append, "call", 2))
-def test_files_that_another_attempt_has_finished_stay_and_are_listed_once(
-    kafka: Any, topics: Topics, records: Records, tmp_path: Path, moment: Moment
+@pytest.mark.parametrize(
+    ("to", "moment"),
+    [
+        *around(
+            "files",
+            Frozen.to_files,
+            *(NOTE, Files.append, HadoopState.create, COUNTS),
+            quick=Moment(Files.append, "call", 2),
+        ),
+        *around("Delta", lambda frozen: frozen.to_lake(DELTA), NOTE, DeltaTable.append, COUNTS),
+        *around("topic", Frozen.to_topic, NOTE, COUNTS),
+    ],
+)
+def test_an_output_that_another_attempt_has_finished_stays_and_gets_nothing_more(
+    kafka: Any, topics: Topics, records: Records, tmp_path: Path, to: Callable[[Frozen], Load], moment: Moment
 ) -> None:
-    load = Frozen(kafka, topics, records, tmp_path).to_files()
+    load = to(Frozen(kafka, topics, records, tmp_path))
     finish_beside(load, moment)
     load.prove()
 
 
-@around(NOTE, DeltaTable.append, COUNTS)
-def test_a_delta_table_that_another_attempt_has_finished_gets_nothing_more(
-    kafka: Any, topics: Topics, records: Records, tmp_path: Path, moment: Moment
-) -> None:
-    load = Frozen(kafka, topics, records, tmp_path).to_lake(DELTA)
-    finish_beside(load, moment)
-    load.prove()
-
-
-@around(NOTE, IcebergTable.append, COUNTS)
+@pytest.mark.parametrize(
+    ("to", "moment"), around("Iceberg", lambda frozen: frozen.to_lake(ICEBERG), NOTE, IcebergTable.append, COUNTS)
+)
 def test_an_iceberg_table_that_another_attempt_has_finished_loses_nothing(
-    kafka: Any, topics: Topics, records: Records, tmp_path: Path, moment: Moment
+    kafka: Any, topics: Topics, records: Records, tmp_path: Path, to: Callable[[Frozen], Load], moment: Moment
 ) -> None:
-    load = Frozen(kafka, topics, records, tmp_path).to_lake(ICEBERG)
+    load = to(Frozen(kafka, topics, records, tmp_path))
     finish_beside(load, moment)
     [found] = load.audit().ranges
     assert {what for what, count in found.compared.counts.items() if count} <= {"doubled"}, found
-
-
-@around(NOTE, COUNTS)
-def test_a_topic_that_another_attempt_has_finished_gets_nothing_more(
-    kafka: Any, topics: Topics, records: Records, tmp_path: Path, moment: Moment
-) -> None:
-    load = Frozen(kafka, topics, records, tmp_path).to_topic()
-    finish_beside(load, moment)
-    load.prove()
