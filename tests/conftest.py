@@ -60,9 +60,9 @@ def topics(kafka: "EmbeddedKafka", request: pytest.FixtureRequest) -> "Topics":
     return Topics(kafka.bootstrap_servers, request.node.name)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def records(kafka: "EmbeddedKafka") -> "Records":
-    """Writes records in every way a producer can, and reads them back plainly."""
+    """Writes records in every way a producer can, and reads them back plainly; on a module's own cluster, if any."""
     from support.records import Records
 
     return Records(kafka.bootstrap_servers)

@@ -7,7 +7,6 @@ from pathlib import Path
 import psutil
 import pytest
 from support.certificates import Authority
-from support.records import Records
 from support.secured import Secured, SecuredKafka
 
 CANARY = "canary-91c4be07"
@@ -31,11 +30,6 @@ def kafka(tmp_path_factory):
     everything = {"allow.everyone.if.no.acl.found": True}
     with SecuredKafka(tmp_path_factory.mktemp("secured"), {"SCRAM": scram}, properties=everything) as cluster:
         yield cluster
-
-
-@pytest.fixture(scope="module")
-def records(kafka):
-    return Records(kafka.bootstrap_servers)
 
 
 @pytest.fixture

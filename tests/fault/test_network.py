@@ -32,11 +32,6 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProxiedKafka]:
         yield cluster
 
 
-@pytest.fixture(scope="module")
-def records(kafka: ProxiedKafka) -> Records:
-    return Records(kafka.bootstrap_servers)
-
-
 @pytest.mark.parametrize(
     ("lane", "seed"),
     [

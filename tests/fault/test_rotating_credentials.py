@@ -43,11 +43,6 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
         yield cluster
 
 
-@pytest.fixture(scope="module")
-def records(kafka: SecuredKafka) -> Records:
-    return Records(kafka.bootstrap_servers)
-
-
 class Password:
     """A password that the cluster keeps."""
 

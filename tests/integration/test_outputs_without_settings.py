@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from support.applications import Application
 from support.ranges import whole_range
-from support.records import Record, Records
+from support.records import Record
 from support.secured import Secured, SecuredKafka, let
 
 from airflow_provider_orderedkafka.errors import StateError
@@ -34,11 +34,6 @@ LANES = {"direct": (), "frames": ("--transform", "support.transforms:unchanged",
 def kafka(tmp_path_factory):
     with SecuredKafka(tmp_path_factory.mktemp("secured"), LISTENERS) as cluster:
         yield cluster
-
-
-@pytest.fixture(scope="module")
-def records(kafka):
-    return Records(kafka.bootstrap_servers)
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ from support import tokens
 from support.applications import START, Application, events
 from support.certificates import Authority
 from support.ranges import whole_range
-from support.records import Records
 from support.secured import Secured, SecuredKafka, let
 from support.slices import slice_of, stretch
 from support.tokens import CLIENT, PASSWORD, SECRET, token_endpoint
@@ -62,11 +61,6 @@ SOURCE, OUTPUT, MIRROR = (
 def kafka(tmp_path_factory):
     with SecuredKafka(tmp_path_factory.mktemp("secured"), LISTENERS) as cluster:
         yield cluster
-
-
-@pytest.fixture(scope="module")
-def records(kafka):
-    return Records(kafka.bootstrap_servers)
 
 
 @pytest.fixture
