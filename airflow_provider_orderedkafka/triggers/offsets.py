@@ -197,26 +197,40 @@ class OffsetRangeTrigger(BaseEventTrigger):
     def _due(self, load: OrderedLoad) -> str | None:
         """Why to start a run now, if at all; stored before the run starts.
 
-        What is kept is read once a minute, after a run was started, and once more before one is.
+        The ledger is read once a minute and after a run was started, and everything once more before one is.
         """
-        kept = self._kept if time.monotonic() - self._known_at <= THOROUGH_SECONDS else None
-        watch, seen = kept or self._kept_now(load)
+        known = self._kept
+        if known is None or time.monotonic() - self._known_at > THOROUGH_SECONDS:
+            watch, seen = self._kept_now(load, known)
+        else:
+            watch, seen = known
         seen = replace(seen, now=now_ms())
         reason = self._reason(load, watch, seen)
-        if reason is not None and kept is not None:
+        if reason is not None and known is not None:
             watch, seen = self._kept_now(load)
             reason = self._reason(load, watch, seen)
         if reason is not None:
             self._kept = None
-            ledger_store(load).save_watch(fired(watch, seen))
+            started = fired(watch, seen)
+            ledger_store(load).save_watch(started)
+            self._kept, self._known_at = (started, seen), float("-inf")
         return reason
 
-    def _kept_now(self, load: OrderedLoad) -> tuple[WatcherState | None, Seen]:
-        """The watcher's own state and the ledger, with what is new there."""
+    def _kept_now(
+        self, load: OrderedLoad, known: tuple[WatcherState | None, Seen] | None = None
+    ) -> tuple[WatcherState | None, Seen]:
+        """The watcher's own state and the ledger, with what is new there.
+
+        Of what is `known` its own state is not read, as nobody else writes it, but for the watcher of another
+        triggerer for a moment: so it is before anything is stored.
+        """
         self._known_at = time.monotonic()
         store = ledger_store(load)
-        before, seen = store.watch(), _seen(load, store.ledger())
+        before = store.watch() if known is None else known[0]
+        seen = _seen(load, store.ledger())
         watch = noticed(before, seen)
+        if watch != before and known is not None:
+            return self._kept_now(load)
         if watch is not None and watch != before:
             store.save_watch(watch)
         self._kept = watch, seen

@@ -6,6 +6,7 @@ When it starts a run is told in tests/property/test_watching.py; here is what it
 import asyncio
 from collections import Counter
 from contextlib import suppress
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -46,6 +47,7 @@ class Watched:
         self.asked = 0
         self.enough = True
         self._now = 0
+        self._failed = None
         monkeypatch.setattr(offsets, "time", SimpleNamespace(monotonic=lambda: self._now))
         self.trigger = offsets.OffsetRangeTrigger.watching(OrderedLoad(LOAD, topics=["orders"], **settings), 0)
         self._due = self.trigger._due
@@ -72,12 +74,15 @@ class Watched:
             assert watching.cancelled(), "a watcher never returns"
 
         asyncio.run(told())
+        if self._failed is not None:
+            raise self._failed
 
     def _look(self, load):
         self._now += SECONDS_A_LOOK
         try:
             next(self._looks)
-        except StopIteration:
+        except Exception as end:  # the watcher outlives what goes wrong, which would hide what the story found
+            self._failed = None if isinstance(end, StopIteration) else end
             self._end()
             raise LookupError("the story is over") from None
         return self._due(load)
@@ -144,6 +149,39 @@ def test_it_looks_at_kafka_each_time_and_reads_what_is_kept_once_a_minute_and_be
         assert watched.store.read["ledger"] == before + 1
         yield 1
         assert watched.store.read["ledger"] == before + 2
+
+    watched.play(story())
+
+
+def test_it_reads_its_own_state_when_it_begins_and_before_it_starts_a_run_and_the_ledger_once_a_minute(watched):
+    minutes = 20
+
+    def story():
+        watched.look_first()
+        watched.store.read.clear()
+        watched.enough = False
+        yield minutes * 60 // SECONDS_A_LOOK
+        assert watched.store.read["watch"] == 1
+        assert minutes - 2 <= watched.store.read["ledger"] <= minutes
+        watched.enough = True
+        yield 1
+        assert watched.reasons == ["enough"]
+        assert watched.store.read["watch"] == 3  # before it starts the run, and to see that this is stored
+        yield minutes * 60 // SECONDS_A_LOOK
+
+    watched.play(story())
+
+
+def test_it_takes_no_count_back_that_another_watcher_stored_meanwhile(watched):
+    def story():
+        watched.look_first()
+        yield 1
+        assert watched.reasons == ["enough"]
+        stored = replace(watched.ledger.watch(), times=5)
+        watched.ledger.save_watch(stored)
+        watched.open(0)
+        yield A_MINUTE
+        assert watched.ledger.watch() == replace(stored, owner="d/0")
 
     watched.play(story())
 
