@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-PARTS = {"__init__", "__main__", "data", "peers", "processor"}
+PARTS = {"__init__", "__main__", "curves", "data", "peers", "processor"}
 """What is no benchmark by itself."""
 
 

@@ -1,10 +1,11 @@
-"""Hundreds of waiting sensors in one triggerer: what a look takes, how long its loop stands still, how many clients.
+"""A thousand loads that wait in one triggerer: what is asked of Kafka and of the ledgers' location, and what it takes.
 
-    python -m benchmarks.waiting                  300 triggers for 30 s, each of a load with a topic of its own
+    python -m benchmarks.waiting                  1,000 runs that wait, for two minutes, each with a topic of its own
+    python -m benchmarks.waiting --watch          1,000 watchers of an asset instead
 
-The triggers run as in a triggerer, side by side in one asyncio loop, against a real broker. A heartbeat in the same
-loop is to come every 20 ms; what it comes late by is the time for which the loop stood still. At the end enough is
-written to every topic, and each trigger has to fire.
+The triggers run as in a triggerer, side by side in one asyncio loop, against a real broker, with their ledgers in one
+location, whose requests are counted. A heartbeat in the same loop is to come every 20 ms; what it comes late by is the
+time for which the loop stood still. At the end enough is written to every topic, and each trigger has to fire.
 """
 
 import argparse
@@ -15,10 +16,13 @@ import statistics
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 HEARTBEAT, LONG = 0.02, 0.5
 PARTITIONS = 4
@@ -36,9 +40,12 @@ async def wait_for_all(triggers: list[Any], seconds: float, then: Callable[[], N
     """Let them wait, then bring what they wait for; how it went."""
     late: list[float] = []
     heart = asyncio.create_task(beat(late))
+    begun, used = time.perf_counter(), time.process_time()
     tasks = [asyncio.create_task(anext(trigger.run())) for trigger in triggers]
     await asyncio.sleep(seconds)
-    early = sum(task.done() for task in tasks)
+    share = (time.process_time() - used) / (time.perf_counter() - begun)
+    waited, early = len(late), sum(task.done() for task in tasks)
+    ASKED.stop()
     await asyncio.to_thread(then)
     begun = time.perf_counter()
     fired = [event.payload for event in await asyncio.gather(*tasks)]
@@ -47,42 +54,100 @@ async def wait_for_all(triggers: list[Any], seconds: float, then: Callable[[], N
         "early": early,
         "fired": sum("reason" in payload for payload in fired),
         "last fired after": time.perf_counter() - begun,
-        "loop stood still for at most": max(late),
-        f"times it stood still for {LONG:g} s": sum(each > LONG for each in late),
-        "heartbeats": len(late),
+        "loop stood still for at most": max(late[:waited]),
+        "half of its heartbeats late by": statistics.median(late[:waited]),
+        f"times it stood still for {LONG:g} s": sum(each > LONG for each in late[:waited]),
+        "heartbeats": waited,
+        "share of a core": share,
     }
 
 
-def measured(servers: str, count: int, seconds: float, poll: float, slow: float) -> dict[str, Any]:
+class Asked:
+    """What is asked while the triggers wait, by the second."""
+
+    def __init__(self) -> None:
+        self._counted: dict[str, Counter[int]] = {}
+        self._begun, self._ended = time.perf_counter(), 0.0
+
+    def begin(self) -> None:
+        self.__init__()  # type: ignore[misc]
+
+    def stop(self) -> None:
+        self._ended = time.perf_counter()
+
+    def counted(self, whom: str, asking: Callable[..., Any]) -> Callable[..., Any]:
+        """The same, but counted."""
+
+        def asked(*args: Any, **kwargs: Any) -> Any:
+            if not self._ended:
+                self._counted.setdefault(whom, Counter())[int(time.perf_counter() - self._begun)] += 1
+            return asking(*args, **kwargs)
+
+        return asked
+
+    def found(self) -> dict[str, float]:
+        seconds = self._ended - self._begun
+        return {
+            f"requests a second to {whom}, {what}": number
+            for whom, counts in self._counted.items()
+            for what, number in (("all in all", counts.total() / seconds), ("at most", float(max(counts.values()))))
+        }
+
+
+ASKED = Asked()
+
+
+def count() -> None:
+    """Count what is asked of a location, and of Kafka."""
+    from confluent_kafka.admin import AdminClient
+
+    from airflow_provider_orderedkafka.storage.store import LocalState
+
+    for name in ("names", "get", "put", "create", "delete"):
+        setattr(LocalState, name, ASKED.counted("the ledgers' location", getattr(LocalState, name)))
+    for name in ("list_offsets", "list_topics", "describe_topics"):
+        setattr(AdminClient, name, ASKED.counted("Kafka", getattr(AdminClient, name)))
+
+
+def measured(servers: str, arguments: argparse.Namespace, ledgers: str) -> dict[str, Any]:
     """Run the triggers against this broker, which takes `slow` seconds longer to answer."""
     from airflow_provider_orderedkafka import OrderedLoad
     from airflow_provider_orderedkafka.core import moves
     from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
     from airflow_provider_orderedkafka.kafka.clients import pools
+    from airflow_provider_orderedkafka.locations import ledger_in
     from airflow_provider_orderedkafka.triggers.offsets import OffsetRangeTrigger
 
-    names = [f"waiting-{number}-{os.getpid()}" for number in range(count)]
+    names = [f"waiting-{number}-{os.getpid()}" for number in range(arguments.triggers)]
     create(servers, names)
     looks: list[float] = []
 
     class Timed(OffsetRangeTrigger):
         def _ask(self, load: OrderedLoad, ledger: Any) -> Any:
             begun = time.perf_counter()
-            time.sleep(slow)
+            time.sleep(arguments.slow)
             try:
                 return super()._ask(load, ledger)
             finally:
                 looks.append(time.perf_counter() - begun)
 
     def waiting(name: str) -> OffsetRangeTrigger:
-        load = OrderedLoad(name, topics=[name], start="earliest", min_offsets=10, grace="0s")
+        load = OrderedLoad(name, topics=[name], start="earliest", min_offsets=10, grace="0s", ledger=ledgers)
         first = OrderedKafkaHook().first_look(load)
         ledger = moves.first_look(name, instance="i", home_dag="d", place=first.place, topics=first.topics, now=0)
-        return Timed.waiting(load, ledger, poll, None)
+        ledger_in(name, ledgers).save(ledger, None)
+        return (
+            Timed.watching(load, arguments.poll)
+            if arguments.watch
+            else Timed.waiting(load, ledger, arguments.poll, None)
+        )
 
     triggers = [waiting(name) for name in names]
-    found = asyncio.run(wait_for_all(triggers, seconds, lambda: produce(servers, names)))
+    count()
+    ASKED.begin()
+    found = asyncio.run(wait_for_all(triggers, arguments.seconds, lambda: produce(servers, names)))
     found |= {"looks": len(looks), "median look": statistics.median(looks), "longest look": max(looks)}
+    found |= ASKED.found() | {"MiB": psutil.Process().memory_info().rss // 2**20}
     return found | {"clients": len(pools._admins._kept)}
 
 
@@ -90,8 +155,10 @@ def create(servers: str, names: list[str]) -> None:
     from confluent_kafka.admin import AdminClient, NewTopic
 
     client = AdminClient({"bootstrap.servers": servers})
-    for future in client.create_topics([NewTopic(name, PARTITIONS, 1) for name in names]).values():
-        future.result(60)
+    for start in range(0, len(names), 100):
+        new = [NewTopic(name, PARTITIONS, 1) for name in names[start : start + 100]]
+        for future in client.create_topics(new).values():
+            future.result(60)
 
 
 def produce(servers: str, names: list[str]) -> None:
@@ -118,10 +185,11 @@ def broker(given: str | None) -> Iterator[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--triggers", type=int, default=300)
-    parser.add_argument("--seconds", type=float, default=30)
+    parser.add_argument("--triggers", type=int, default=1_000)
+    parser.add_argument("--seconds", type=float, default=130)
     parser.add_argument("--poll", type=float, default=5, help="seconds between two looks of one trigger")
     parser.add_argument("--slow", type=float, default=0, help="seconds that every answer takes longer")
+    parser.add_argument("--watch", action="store_true", help="watch assets, instead of waiting as deferred runs do")
     parser.add_argument("--servers", help="a broker that is there already")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
@@ -129,13 +197,13 @@ def main() -> int:
         os.environ["AIRFLOW_HOME"] = home
         extra = {"bootstrap.servers": servers}
         os.environ["AIRFLOW_CONN_KAFKA_DEFAULT"] = json.dumps({"conn_type": "kafka", "extra": extra})
-        found = measured(servers, arguments.triggers, arguments.seconds, arguments.poll, arguments.slow)
+        found = measured(servers, arguments, f"{home}/ledgers")
     if arguments.json:
         print(json.dumps(found))
         return 0
     print(f"{arguments.triggers} triggers, {PARTITIONS} partitions each, a look every {arguments.poll:g} s")
     for name, value in found.items():
-        print(f"  {name:<30} {f'{value * 1000:,.1f} ms' if isinstance(value, float) else f'{value:,}'}")
+        print(f"  {name:<56} {f'{value:,.3f}' if isinstance(value, float) else f'{value:,}'}")
     return int(found["early"] > 0 or found["fired"] < arguments.triggers)
 
 
