@@ -1,4 +1,4 @@
-"""What many loads in one triggerer ask of the location where their ledgers are, by the clock: an object store counts it.
+"""What many loads in one triggerer ask of the location of their ledgers, by the clock: an object store counts it.
 
 Kafka is a real broker; the clock goes on from look to look, so that nothing depends on how fast this machine is.
 """
