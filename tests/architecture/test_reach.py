@@ -143,6 +143,7 @@ JVM = {
 WHY = {
     "jobs without a shuffle": {"engine.collected", "query.stop", "query._name_jobs"},
     "whether any executor": {"spark.tasks_running"},
+    "which tasks": {"spark.failed_tasks"},
     "the analysed": {"spark.volatile", "spark.executed_plan"},
     "accumulators": {"engine.counter"},
     "Hadoop's file systems": {

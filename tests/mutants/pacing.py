@@ -49,7 +49,7 @@ MUTANTS = [
     (
         "a watcher starts a run by what it knew a minute ago",
         f"{PACKAGE}/triggers/offsets.py",
-        {"if reason is not None and kept is not None:": "if False:"},
+        {"if reason is not None and known is not None:": "if False:"},
         ("tests/airflow/test_watcher.py",),
     ),
 ]
