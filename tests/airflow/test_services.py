@@ -277,13 +277,18 @@ def test_a_task_that_is_killed_leaves_no_second_writer_and_a_clear_goes_on(
     at = datetime(2026, 1, 1, tzinfo=UTC)
     path = os.pathsep.join([str(Path(services.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
     run = [sys.executable, "-W", "ignore", "-c", RUN, dag.fileloc, at.isoformat()]
-    with subprocess.Popen(run, env={**os.environ, "PYTHONPATH": path}) as task:
+    log = tmp_path / "killed.log"
+    with log.open("wb") as told:
+        task = subprocess.Popen(run, env={**os.environ, "PYTHONPATH": path}, stdout=told, stderr=told)
+    try:
         deadline = time.monotonic() + 300
         while (code / "plan").read_text():  # until the application holds the range
-            assert time.monotonic() < deadline
-            assert task.poll() is None
+            assert time.monotonic() < deadline, log.read_text()
+            assert task.poll() is None, log.read_text()
             time.sleep(0.2)
+    finally:
         task.kill()
+        task.wait()
     assert runs.state("1") == "running"
     assert set(states(dag.test(logical_date=at, run_after=at)).values()) == {"success"}, runs.printed("2")
     (code / "go on").touch()
