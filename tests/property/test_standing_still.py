@@ -17,7 +17,7 @@ pytestmark = pytest.mark.timeout(1200)
 
 plain_shapes = st.builds(
     replace,
-    shapes.filter(lambda shape: not (shape.limited or shape.keeps_last or shape.joins)),
+    shapes.filter(lambda shape: not (shape.keeps_last or shape.joins)),
     loads=st.just(1),
 )
 others = st.builds(
