@@ -9,6 +9,7 @@ takes what is there now waits for records of open transactions that would be lat
 
 from dataclasses import dataclass, field, replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.memory_state import MemoryState
@@ -25,7 +26,7 @@ from airflow_provider_orderedkafka.core.notation.subscriptions import Discovery,
 from airflow_provider_orderedkafka.core.order.cuts import NO_FLOOR
 from airflow_provider_orderedkafka.core.order.planning import Planner
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
-from airflow_provider_orderedkafka.errors import NotYetError
+from airflow_provider_orderedkafka.errors import DataLossError, NotYetError
 from airflow_provider_orderedkafka.job import Job
 from airflow_provider_orderedkafka.loads import ranges
 from airflow_provider_orderedkafka.loads.ledger import LedgerStore
@@ -84,6 +85,7 @@ class Asked:
     tolerance: int
     least: int | None
     most: int | None
+    losses: str = "fail"
 
     @property
     def load(self):
@@ -98,6 +100,7 @@ class Asked:
             max_delay=None if self.least is None else "15m",
             max_offsets=self.most,
             include_headers=False,
+            on_data_loss=self.losses,
         )
 
     @property
@@ -110,6 +113,7 @@ class Asked:
             "grace": f"{self.grace}ms",
             "transactionWait": f"{self.wait}ms",
             "futureTolerance": f"{self.tolerance}ms",
+            "failOnDataLoss": str(self.losses == "fail").lower(),
             **least,
         }
 
@@ -294,9 +298,10 @@ def is_that_of_the_interval(kafka, asked, airflow):
         assert all(record.order_time < 0 for record in kafka.present.in_order(airflow[0]))
 
 
-def test_what_was_deleted_of_a_new_partition_is_in_the_next_range_of_whoever_asks():
+@pytest.mark.parametrize("losses", ["fail", "count"])
+def test_what_was_deleted_of_a_new_partition_is_in_the_next_range_of_whoever_asks_or_is_told_before(losses):
     kafka = Kafka(SimulatedLog({FIRST: [Entry(0, 1)], SECOND: [Entry(0, 1)]}), 60)
-    asked = Asked(grace=0, wait=0, tolerance=0, least=None, most=None)
+    asked = Asked(grace=0, wait=0, tolerance=0, least=None, most=None, losses=losses)
     kafka.hold_back(0, NO_FLOOR)
     askers = [Airflow(kafka, asked), Stream(kafka, asked), ByHand(kafka, asked)]
     first = [shape(asker.next()) for asker in askers]
@@ -305,5 +310,9 @@ def test_what_was_deleted_of_a_new_partition_is_in_the_next_range_of_whoever_ask
     kafka.present.delete_before(ADDED, 3)
     kafka.now = 90
     kafka.hold_back(0, NO_FLOOR)
+    if losses == "fail":  # a query that is running reads on, and fails there
+        for asker in (askers.pop(0), askers.pop()):
+            with pytest.raises(DataLossError):
+                asker.next()
     after = [shape(asker.next()) for asker in askers]
-    assert [(span.start[ADDED], end.offsets[ADDED]) for span, end in after] == [(0, 5)] * 3
+    assert [(span.start[ADDED], end.offsets[ADDED]) for span, end in after] == [(0, 5)] * len(askers)

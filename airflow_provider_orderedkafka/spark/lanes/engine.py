@@ -17,6 +17,9 @@ from airflow_provider_orderedkafka.spark.session.starting import LazySession
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
 
+TASKS_FOR_A_CORE = 2
+"""Shares are uneven, so there are more of them than cores."""
+
 
 class Engine(Protocol):
     """What runs the work of a batch."""

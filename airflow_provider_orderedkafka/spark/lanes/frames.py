@@ -38,7 +38,7 @@ from airflow_provider_orderedkafka.spark.connector.stream import Cluster
 from airflow_provider_orderedkafka.spark.session.counting import TaskCounter
 from airflow_provider_orderedkafka.spark.session.failures import classify_failure, failed
 
-from .engine import Engine
+from .engine import TASKS_FOR_A_CORE, Engine
 from .kafka_output import only_attempt
 from .making import Making, places, whole_records
 
@@ -272,8 +272,10 @@ class RangeFrames:
         return self.cluster.planner(self.span(batch), literal=literal, end=end).slices(each)
 
     def for_tasks(self, batch: "Batch", *, literal: bool = False) -> list[Slice]:
-        """The slices of a batch that is read by tasks of their own."""
-        return self.slices(batch, self.cluster.each(self.span(batch), self.slice_offsets), literal=literal)
+        """The slices of a batch that is read by tasks of their own: few and long, but work for each core."""
+        span = self.span(batch)
+        most = max(self.slice_offsets, span.offsets // (TASKS_FOR_A_CORE * self.engine.cores))
+        return self.slices(batch, min(self.cluster.each(span, self.slice_offsets), most), literal=literal)
 
     def span(self, batch: "Batch") -> Span:
         return Span(batch.start.offsets, batch.end.offsets, batch.start.floor, self.loaded.latest)

@@ -26,6 +26,7 @@ from airflow_provider_orderedkafka.spark.ordering import default_writers
 from airflow_provider_orderedkafka.spark.session.plans import PlanFacts
 
 from .direct_writer import DirectWriter, Writer
+from .engine import TASKS_FOR_A_CORE
 from .frames import Letters, RangeFrames
 from .kafka_output import NOTHING_BEFORE, KafkaBefore, OutputTopics, batch_tally, missing, total, written_by_tasks
 from .limit import without_surplus
@@ -142,10 +143,6 @@ def _placement(sampled: list[Any], partitions: int) -> Placement | None:
     """What explains where the sample's keys are, if anything does."""
     possible = ((name, partitions) for name in PARTITIONERS)
     return next((each for each in possible if not any(misplaced(batch, each) for batch in sampled)), None)
-
-
-TASKS_FOR_A_CORE = 2
-"""Shares are uneven, so there are more of them than cores."""
 
 
 def writer_for(
