@@ -24,7 +24,7 @@ from airflow_provider_orderedkafka.tools import cli
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(900)]
 
-OTHERS = [pytest.param(version, marks=pytest.mark.nightly) for version in ("4.0.4", "4.1.3", "4.3.0")]
+OTHERS = [pytest.param(version, marks=pytest.mark.nightly) for version in ("4.0.4", "4.1.3", "4.2.0", "4.3.0")]
 ORDER = {"type": "record", "name": "order", "fields": [{"name": "id", "type": "long"}]}
 OBJECT = {"type": "object", "title": "order", "properties": {"id": {"type": "integer"}}}
 PROTO = 'syntax = "proto3"; package shop; message Order { int64 id = 1; }'
