@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import NamedTuple
 from uuid import uuid4
 
+import psutil
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
 
@@ -37,6 +38,7 @@ from airflow_provider_orderedkafka.spark.app import run_available_now
 from airflow_provider_orderedkafka.tools.broker.local_kafka import LocalKafka
 from benchmarks.data import Data, key, write
 from benchmarks.peers import session
+from benchmarks.processor import processor
 
 SCHEMA = "order long, customer string, sku string, amount double, note string"
 ORDER = ("order_time", "topic", "partition", "offset")
@@ -162,6 +164,13 @@ CONTENDERS = {
 }
 
 
+class Cost(NamedTuple):
+    """How long it took, and how much of the processor, broker and all."""
+
+    seconds: float
+    processor: float
+
+
 class Total(NamedTuple):
     """How many rows there are, and the sum of the hashes of their keys and all their decoded columns."""
 
@@ -229,12 +238,12 @@ def measure(format_: str, servers: str, topic: str, records: int, runs: int) -> 
     batch = records // BATCHES + PARTITIONS  # the connector rounds each partition's share
     with opened(format_, servers, topic, batch) as place:
         expected = produced(place.spark, records)
-        taken: dict[str, list[float]] = {name: [] for name in CONTENDERS}
+        taken: dict[str, list[Cost]] = {name: [] for name in CONTENDERS}
         notes: dict[str, str] = {}
         for turn in range(runs + 1):
             for name in turned(turn):
-                seconds, notes[name] = timed(place, CONTENDERS[name], expected)
-                taken[name].append(seconds)
+                cost, notes[name] = timed(place, CONTENDERS[name], expected)
+                taken[name].append(cost)
     lake = LAKES[format_]
     print(f"{format_}: {records:,} orders of {SIZE} B, {lake.package}, pyspark {lake.pyspark}, {runs} runs")
     report(taken, notes)
@@ -247,24 +256,29 @@ def turned(turn: int) -> list[str]:
     return names[first:] + names[:first]
 
 
-def timed(place: Place, contender: Contender, expected: Total) -> tuple[float, str]:
-    """How long one takes, and what is to be said of its table."""
+def timed(place: Place, contender: Contender, expected: Total) -> tuple[Cost, str]:
+    """What one costs, and what is to be said of its table."""
     name = f"orders_{uuid4().hex}"
+    everybody = psutil.Process().parent()  # whoever started the broker, and this process
     os.sync()  # what others have left to be written is not this one's
-    begun = time.perf_counter()
+    begun, worked = time.perf_counter(), processor(everybody)
     contender.run(place, name)
-    seconds = time.perf_counter() - begun
+    cost = Cost(time.perf_counter() - begun, processor(everybody) - worked)
     note = check(place.rows(name), contender.batch, expected)
     place.remove(name)
-    return seconds, note
+    return cost, note
 
 
-def report(taken: dict[str, list[float]], notes: dict[str, str]) -> None:
-    medians = {name: statistics.median(seconds[1:]) for name, seconds in taken.items()}
-    for name, (_, *seconds) in taken.items():
-        spread = f"{min(seconds):.1f} to {max(seconds):.1f}"
-        shares = ", ".join(f"{medians[name] / medians[peer]:.2f} of {peer!r}" for peer in (SORTED, AS_IT_COMES))
-        print(f"  {name:22} {medians[name]:6.1f} s ({spread}); {shares}; {notes[name]}")
+def report(taken: dict[str, list[Cost]], notes: dict[str, str]) -> None:
+    medians = {name: Cost(*map(statistics.median, zip(*costs[1:], strict=True))) for name, costs in taken.items()}
+    for name, (_, *costs) in taken.items():
+        spread = f"{min(costs).seconds:.1f} to {max(costs).seconds:.1f}"
+        seconds, worked = medians[name]
+        shares = ", ".join(
+            f"{seconds / medians[peer].seconds:.2f} of {peer!r} (processor {worked / medians[peer].processor:.2f})"
+            for peer in (SORTED, AS_IT_COMES)
+        )
+        print(f"  {name:22} {seconds:6.1f} s ({spread}), processor {worked:6.1f} s; {shares}; {notes[name]}")
 
 
 def main() -> None:
@@ -296,7 +310,7 @@ def python_with(pyspark: str) -> str:
     sys.path.insert(0, str(ROOT / "tests"))
     from support.another_spark import environment
 
-    needed = (f"pyspark=={pyspark}", "confluent-kafka", "pyarrow", "numpy", "pandas<3")
+    needed = (f"pyspark=={pyspark}", "confluent-kafka", "pyarrow", "numpy", "pandas<3", "psutil")
     return str(environment(needed) / "bin" / "python")
 
 

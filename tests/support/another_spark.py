@@ -4,6 +4,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from zlib import crc32
 
 from airflow_provider_orderedkafka.spark.bundle import requirements
 
@@ -24,8 +25,8 @@ NEWEST = spark("4.3.0")
 
 
 def environment(needed: tuple[str, ...] = OLDEST) -> Path:
-    """The environment's folder; the first requirement names it."""
-    home = ROOT / ".cache" / needed[0].replace("==", "-")
+    """The environment's folder, one for each list of requirements."""
+    home = ROOT / ".cache" / f"{needed[0].replace('==', '-')}-{crc32(' '.join(needed).encode()):08x}"
     if not (home / "complete").exists():
         uv = str(ROOT / "scripts" / "uv")
         shutil.rmtree(home, ignore_errors=True)
