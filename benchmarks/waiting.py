@@ -112,7 +112,7 @@ def count() -> None:
 def measured(servers: str, arguments: argparse.Namespace, ledgers: str) -> dict[str, Any]:
     """Run the triggers against this broker, which takes `slow` seconds longer to answer."""
     from airflow_provider_orderedkafka import OrderedLoad
-    from airflow_provider_orderedkafka.core import moves
+    from airflow_provider_orderedkafka.core import lifecycle
     from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
     from airflow_provider_orderedkafka.kafka.clients import pools
     from airflow_provider_orderedkafka.locations import ledger_in
@@ -134,7 +134,7 @@ def measured(servers: str, arguments: argparse.Namespace, ledgers: str) -> dict[
     def waiting(name: str) -> OffsetRangeTrigger:
         load = OrderedLoad(name, topics=[name], start="earliest", min_offsets=10, grace="0s", ledger=ledgers)
         first = OrderedKafkaHook().first_look(load)
-        ledger = moves.first_look(name, instance="i", home_dag="d", place=first.place, topics=first.topics, now=0)
+        ledger = lifecycle.first_look(name, instance="i", home_dag="d", place=first.place, topics=first.topics, now=0)
         ledger_in(name, ledgers).save(ledger, None)
         return (
             Timed.watching(load, arguments.poll)

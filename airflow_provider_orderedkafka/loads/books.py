@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 from uuid import uuid4
 
-from airflow_provider_orderedkafka.core import moves
+from airflow_provider_orderedkafka.core import lifecycle
 from airflow_provider_orderedkafka.core.documents import Claim, Ledger, Place, Range, Report, doubts
 from airflow_provider_orderedkafka.core.lifecycle import (
     Action,
@@ -229,7 +229,7 @@ def look(books: Books, mirror: Mirror, start: Start, subscription: Subscription,
         check_chosen(ledger, subscription)
         return _with_added(books, mirror, _at_home(books, ledger, home, subscription), start, subscription)
     first = start(None)
-    ledger = moves.first_look(
+    ledger = lifecycle.first_look(
         books.store.load,
         instance=uuid4().hex[:12],
         home_dag=None if home is None else home.dag,
@@ -264,7 +264,7 @@ def _with_added(books: Books, mirror: Mirror, ledger: Ledger, start: Start, subs
     if added is None:
         return ledger
     first = start(added)
-    after = moves.joined(ledger, first.place.offsets, first.topics)
+    after = lifecycle.joined(ledger, first.place.offsets, first.topics)
     books.store.save(after, ledger)
     show(books.store, mirror, after)
     return after

@@ -3,7 +3,7 @@
 from contextlib import suppress
 from dataclasses import dataclass
 
-from airflow_provider_orderedkafka.core import moves
+from airflow_provider_orderedkafka.core import lifecycle
 from airflow_provider_orderedkafka.core.documents import CLAIMS_KEPT, Claim, Ledger, Outcome, Range, Report
 from airflow_provider_orderedkafka.core.lifecycle import Action, Step, outcome_of, status_of
 from airflow_provider_orderedkafka.errors import DocumentError, LedgerChangedError
@@ -67,8 +67,8 @@ def _name_ended(store: LedgerStore, key: str) -> None:
 
 def _moved(books: Books, book: Ledger | Claim, loaded: Range, report: Report) -> Ledger | Claim:
     if isinstance(book, Claim):
-        return moves.claim_committed(book, loaded, report, books.run, books.now())
-    return moves.committed(book, loaded, report, books.run, books.now())
+        return lifecycle.claim_committed(book, loaded, report, books.run, books.now())
+    return lifecycle.committed(book, loaded, report, books.run, books.now())
 
 
 def _forget(store: LedgerStore, before: Ledger | Claim, after: Ledger | Claim) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from airflow_provider_orderedkafka.core import moves
+from airflow_provider_orderedkafka.core import lifecycle
 from airflow_provider_orderedkafka.core.documents import Ledger, Open, Outcome, Range, doubts
 from airflow_provider_orderedkafka.core.lifecycle import status_of
 from airflow_provider_orderedkafka.core.notation.spelling import counted
@@ -102,7 +102,7 @@ def objection(ledger: Ledger, action: str, is_active: Callable[[str], bool]) -> 
         return nothing if action == "abandon" else None
     if is_active(ledger.open.owner):
         return _owned(ledger.load, ledger.open)
-    return None if action == "abandon" else moves.still_open(ledger.load, ledger.open, "rewound")
+    return None if action == "abandon" else lifecycle.still_open(ledger.load, ledger.open, "rewound")
 
 
 def abandon(store: LedgerStore, person: Person) -> Ledger:
@@ -110,7 +110,7 @@ def abandon(store: LedgerStore, person: Person) -> Ledger:
     ledger = ledger_of(store)
     if found := objection(ledger, "abandon", person.is_active):
         raise LifecycleError(found)
-    after = moves.abandoned(ledger, person.name, person.reason, person.now)
+    after = lifecycle.abandoned(ledger, person.name, person.reason, person.now)
     store.save(after, ledger)
     store.check_stands(after)
     return after
@@ -145,7 +145,7 @@ def rewind(
     if found := objection(ledger, "rewind", person.is_active):
         raise LifecycleError(found)
     whole = Place(Offsets(_still(ledger, topics)).updated(place.offsets), place.floor)
-    after = moves.rewound(ledger, whole, person.name, person.reason, person.now, topics=topics)
+    after = lifecycle.rewound(ledger, whole, person.name, person.reason, person.now, topics=topics)
     store.save(after, ledger)
     show(store, mirror, after)
     return after
@@ -176,11 +176,11 @@ def restore(
     before = store.ledger()
     if before is not None and before.open is not None and person.is_active(before.open.owner):
         raise LifecycleError(_owned(store.load, before.open))
-    base = before or moves.first_look(
+    base = before or lifecycle.first_look(
         store.load, instance=mirrored.instance, home_dag=None, place=mirrored.place, topics=topics, now=person.now
     )
     if base.open is not None:
-        base = moves.abandoned(base, person.name, person.reason, person.now)
+        base = lifecycle.abandoned(base, person.name, person.reason, person.now)
     revision = max(base.revision, mirrored.revision)
     found = replace(
         base,
@@ -190,7 +190,7 @@ def restore(
         rows_emitted=mirrored.rows,
         dead_letters=mirrored.dead_letters,
     )
-    after = moves.restored(found, person.name, person.reason, person.now)
+    after = lifecycle.restored(found, person.name, person.reason, person.now)
     store.save(after, before)
     show(store, mirror, after)
     return after

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from airflow_provider_orderedkafka.core import moves
+from airflow_provider_orderedkafka.core import lifecycle
 from airflow_provider_orderedkafka.core.documents import Claim, Ledger, Open, Range, Report
 from airflow_provider_orderedkafka.core.lifecycle import Action, RangeState, RangeStatus, Step, way_out
 from airflow_provider_orderedkafka.decoding.formats import Decode
@@ -188,21 +188,21 @@ def load(
     loaded = books.range(range_id)
     proof = books.proof(book, range_id) if does is Action.GIVE_REPORT else None
     if proof is not None:
-        opened = moves.open_of(book)
-        moves.check_proof(opened, loaded, proof)
+        opened = lifecycle.open_of(book)
+        lifecycle.check_proof(opened, loaded, proof)
         return Loading(does, f"{found.sentence}; {loaded.reason}", loaded, found.attempt, opened.checkpoint, proof)
     todo, job = with_changes(books, book, found, loaded, job)
     times = len(book.outcomes) if isinstance(book, Claim) else 0
-    opened = moves.open_of(book)
+    opened = lifecycle.open_of(book)
     place = opened.checkpoint or checkpoint(todo, times)
     if opened.attempt and not books.bound(place):
         raise LifecycleError(_lost(todo, opened, place, books.machine))
     books.bind(place, todo)
-    after = moves.submitted(book, place, books.machine)
+    after = lifecycle.submitted(book, place, books.machine)
     books.store.save(after, book, loaded.key)
     store_changes(books, todo, job, loaded)
     said = f"{does}: {found.sentence}; {todo.reason}"
-    return Loading(does, said, todo, moves.open_of(after).attempt, place, job=job)
+    return Loading(does, said, todo, lifecycle.open_of(after).attempt, place, job=job)
 
 
 def _lost(loaded: Range, opened: Open, place: str, machine: str) -> str:

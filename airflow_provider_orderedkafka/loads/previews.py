@@ -14,10 +14,9 @@ from typing import Any
 from airflow_provider_orderedkafka.core.batches import WINDOW, Planned, needs_sample, size_of, window
 from airflow_provider_orderedkafka.core.codec import encode
 from airflow_provider_orderedkafka.core.documents import Ledger, Range
-from airflow_provider_orderedkafka.core.lifecycle import status_of
+from airflow_provider_orderedkafka.core.lifecycle import first_look as imagined
+from airflow_provider_orderedkafka.core.lifecycle import joined, status_of
 from airflow_provider_orderedkafka.core.limits import limit_spent
-from airflow_provider_orderedkafka.core.moves import first_look as imagined
-from airflow_provider_orderedkafka.core.moves import joined
 from airflow_provider_orderedkafka.core.next_range import NothingToLoad, Survey
 from airflow_provider_orderedkafka.core.notation.spelling import counted
 from airflow_provider_orderedkafka.core.notation.starts import Moment, Start

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
-from airflow_provider_orderedkafka.core import moves
+from airflow_provider_orderedkafka.core import lifecycle
 from airflow_provider_orderedkafka.core.documents import (
     CLAIMS_KEPT,
     OUTCOMES_KEPT,
@@ -72,7 +72,7 @@ def resolve(
     after, job = with_changes(books, ledger, found, loaded, job)
     if does is Action.TAKE_OVER:
         most.check_taken_over(loaded)
-        books.store.save(moves.taken_over(ledger, books.run), ledger)
+        books.store.save(lifecycle.taken_over(ledger, books.run), ledger)
     memory.set(RANGE_KEY, found.range_id)
     store_changes(books, after, job, loaded)
     where = None if ledger.open is None else ledger.open.checkpoint
@@ -173,14 +173,14 @@ def _own(books: Books, planned: PlanOwn, key: str, *, again: bool, job: Job | No
     if does is Action.SKIP:
         return Resolved(does, where.sentence)
     if does is Action.TAKE_OVER:
-        before, claim = claim, moves.taken_over(claim, books.run)
+        before, claim = claim, lifecycle.taken_over(claim, books.run)
         books.store.save(claim, before, key)
         books.store.check_stands(claim, key)
     loaded, times = books.range(range_id), len(claim.outcomes)
     if again and where.state is RangeState.COMMITTED:
         after = loaded if job is None else replace(loaded, job=job.key, digest="")
         store_changes(books, after, job, loaded)
-        books.store.save(moves.reopened(claim, books.run), claim, key)
+        books.store.save(lifecycle.reopened(claim, books.run), claim, key)
         return Resolved(Action.KEEP, f"loaded once more: {where.sentence}", after, times, job)
     after, job = with_changes(books, claim, where, loaded, job)
     store_changes(books, after, job, loaded)
@@ -206,7 +206,7 @@ def _plan(books: Books, memory: Memory, ledger: Ledger, plan: PlanNext, job: Job
     memory.set(REVISION_KEY, ledger.revision)
     memory.set(RANGE_KEY, planned.id)
     books.store.add_range(planned)
-    books.store.save(moves.opened(ledger, planned.id, books.run), ledger)
+    books.store.save(lifecycle.opened(ledger, planned.id, books.run), ledger)
     return Resolved(Action.PLAN, planned.reason, planned, 0, job)
 
 
@@ -246,7 +246,7 @@ def _claim(books: Books, planned: PlanOwn, key: str, before: Claim | None, job: 
     elif job is not None and found.job != job.key:  # nothing is open yet
         loaded, found = found, _with_job(books, found, job)
         books.store.replace_range(found, loaded)
-    after = moves.opened(claim, found.id, books.run)
+    after = lifecycle.opened(claim, found.id, books.run)
     if found.times is not None:
         books.store.add_interval(found.times)
     books.store.save(after, claim, key)

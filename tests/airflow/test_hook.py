@@ -10,7 +10,7 @@ import pytest
 from support.records import Record
 
 from airflow_provider_orderedkafka import OrderedLoad
-from airflow_provider_orderedkafka.core import moves
+from airflow_provider_orderedkafka.core import lifecycle
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets
 from airflow_provider_orderedkafka.errors import DataLossError, SettingError, UnreachableError
@@ -175,7 +175,7 @@ def test_a_log_that_ends_below_the_ledger_is_an_error_and_not_waited_out(hook, k
     load = OrderedLoad("orders", topics=[topic], start="earliest", isolation=isolation)
     first = made.first_look(load)
     beyond = Place(Offsets(dict.fromkeys(first.place.offsets, 100)), Floor())
-    ledger = moves.first_look("orders", instance="i", home_dag="d", place=beyond, topics=first.topics, now=0)
+    ledger = lifecycle.first_look("orders", instance="i", home_dag="d", place=beyond, topics=first.topics, now=0)
     for ask in (lambda: made.verdict(load, ledger), lambda: made.plan(load, ledger)):
         with pytest.raises(DataLossError, match=r"rewind orders .*--to latest") as told:
             ask()

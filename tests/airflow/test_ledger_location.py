@@ -10,7 +10,7 @@ from airflow.sdk import DAG, timezone
 from airflow_provider_orderedkafka import OrderedLoad, ordered_load
 from airflow_provider_orderedkafka.compat.airflow import has_asset_state
 from airflow_provider_orderedkafka.context import AIRFLOW_ID
-from airflow_provider_orderedkafka.core import moves
+from airflow_provider_orderedkafka.core import lifecycle
 from airflow_provider_orderedkafka.core.order.cuts import Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets
 from airflow_provider_orderedkafka.errors import SettingError
@@ -51,7 +51,7 @@ def test_what_another_airflow_has_open_in_the_same_location_is_refused_until_a_p
     planned = replace(store.range(ledger.outcomes[-1].range_id), id="theirs", ledger_revision=1)
     end = {partition: offset + 4 for partition, offset in ledger.place.offsets.items()}
     store.add_range(replace(planned, start=ledger.place, end=Place(Offsets(end), ledger.place.floor)))
-    store.save(moves.opened(ledger, "theirs", f"{by.rpartition('@')[0]}@{there}"), ledger)
+    store.save(lifecycle.opened(ledger, "theirs", f"{by.rpartition('@')[0]}@{there}"), ledger)
     assert dag.test().state == "failed"
     assert there in capsys.readouterr().out
     assert store.ledger().open.attempt == 0

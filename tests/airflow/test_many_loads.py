@@ -10,7 +10,7 @@ import pytest
 from support.object_store import BUCKET, ObjectStore
 
 from airflow_provider_orderedkafka import OrderedLoad
-from airflow_provider_orderedkafka.core import moves
+from airflow_provider_orderedkafka.core import lifecycle
 from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
 from airflow_provider_orderedkafka.locations import ledger_in
 from airflow_provider_orderedkafka.triggers import offsets
@@ -48,7 +48,9 @@ def loads(store, kafka, topics, monkeypatch):
         topic = topics.create(f"many-{number}")
         load = OrderedLoad(topic, topics=[topic], start="earliest", min_offsets=10, ledger=f"s3://{BUCKET}/ledgers")
         first = OrderedKafkaHook().first_look(load)
-        ledger = moves.first_look(load.name, instance="i", home_dag="d", place=first.place, topics=first.topics, now=0)
+        ledger = lifecycle.first_look(
+            load.name, instance="i", home_dag="d", place=first.place, topics=first.topics, now=0
+        )
         ledger_in(load.name, load.ledger).save(ledger, None)
         made.append((load, ledger))
     return made

@@ -17,7 +17,7 @@ from cryptography.fernet import Fernet
 from support.runs import LOAD, TOPICS, DictStore, place
 
 from airflow_provider_orderedkafka import OrderedLoad
-from airflow_provider_orderedkafka.core import moves
+from airflow_provider_orderedkafka.core import lifecycle
 from airflow_provider_orderedkafka.core.documents import OUTCOMES_KEPT, Outcome
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
@@ -58,7 +58,7 @@ def a_large_ledger():
     place = Place(Offsets({TopicPartition(name, p): 10**12 + p for name in names for p in range(1_000)}), Floor())
     topics = dict.fromkeys(names, "x" * 22)
     outcome = Outcome("committed", "r" * 120, 1, "d/" + "r" * 200, 1, "reason " * 15, 10**9)
-    ledger = moves.first_look("l" * 100, instance="i", home_dag="d", place=place, topics=topics, now=0)
+    ledger = lifecycle.first_look("l" * 100, instance="i", home_dag="d", place=place, topics=topics, now=0)
     return OrderedLoad(ledger.load, topics=names), replace(ledger, outcomes=(outcome,) * OUTCOMES_KEPT)
 
 
@@ -121,7 +121,7 @@ HICCUPS = [refusal(503), PermissionError("of a state store"), EOFError(), Unreac
 @pytest.mark.parametrize("stored", [False, True])
 @pytest.mark.parametrize("hiccup", HICCUPS, ids=lambda error: type(error).__name__)
 def test_a_deferred_wait_outlives_hiccups_of_airflow(monkeypatch, hiccup, stored):
-    ledger = moves.first_look(LOAD, instance="i", home_dag="d", place=place(0), topics=TOPICS, now=0)
+    ledger = lifecycle.first_look(LOAD, instance="i", home_dag="d", place=place(0), topics=TOPICS, now=0)
     store, hiccups = LedgerStore(LOAD, DictStore(), lambda: None), [hiccup, hiccup]
     store.save(ledger, None)
 
@@ -153,7 +153,7 @@ def test_a_connection_that_airflow_does_not_find_for_a_moment_ends_no_wait(monke
 
     monkeypatch.setattr(OrderedKafkaHook, "verdict", verdict)
     monkeypatch.setattr(offsets, "_hooks", {})
-    ledger = moves.first_look(LOAD, instance="i", home_dag="d", place=place(0), topics=TOPICS, now=0)
+    ledger = lifecycle.first_look(LOAD, instance="i", home_dag="d", place=place(0), topics=TOPICS, now=0)
 
     async def story():
         trigger = OffsetRangeTrigger.waiting(OrderedLoad(LOAD, topics=["t"]), ledger, 0.01, None)
@@ -183,7 +183,7 @@ def test_credentials_that_are_refused_are_read_anew_before_a_wait_ends_for_a_ret
     monkeypatch.setattr(OrderedKafkaHook, "verdict", verdict)
     monkeypatch.setattr(offsets, "_hooks", {})
     monkeypatch.setattr(offsets.status, "looked", lambda *_: None)
-    ledger = moves.first_look(LOAD, instance="i", home_dag="d", place=place(0), topics=TOPICS, now=0)
+    ledger = lifecycle.first_look(LOAD, instance="i", home_dag="d", place=place(0), topics=TOPICS, now=0)
     connection()
     assert first_event(ledger) == {"error": "no such user", "kind": "CredentialsError"}
     known[0] = "new"
@@ -218,7 +218,7 @@ def test_a_run_that_waits_sees_a_rewind(bench, ledger_of, monkeypatch):
 def waiting_on(monkeypatch):
     """A run that waits on what a store has, and what it asked about Kafka; nothing is there to load at offset 0."""
     store, asked = LedgerStore(LOAD, DictStore(), lambda: None), []
-    ledger = moves.first_look(LOAD, instance="i", home_dag="d", place=place(0), topics=TOPICS, now=0)
+    ledger = lifecycle.first_look(LOAD, instance="i", home_dag="d", place=place(0), topics=TOPICS, now=0)
     store.save(ledger, None)
     monkeypatch.setattr(offsets, "ledger_store", lambda _: store)
     monkeypatch.setattr(offsets, "THOROUGH_SECONDS", 0.2)
@@ -267,7 +267,7 @@ def test_a_run_that_waits_goes_on_to_take_over_what_an_ended_run_left_and_waits_
     waiting_on, monkeypatch
 ):
     store, ledger, _ = waiting_on
-    store.save(moves.opened(ledger, "range", "d/other"), ledger)
+    store.save(lifecycle.opened(ledger, "range", "d/other"), ledger)
     ended = []
     monkeypatch.setattr(offsets, "is_active", lambda _: not ended)
     with pytest.raises(TimeoutError):
@@ -278,7 +278,7 @@ def test_a_run_that_waits_goes_on_to_take_over_what_an_ended_run_left_and_waits_
 
 def test_looks_that_wait_for_kafka_hold_up_neither_the_loop_nor_a_thread_that_others_wait_for(monkeypatch):
     answered, asked = threading.Event(), threading.Semaphore(0)
-    ledger = moves.first_look(LOAD, instance="i", home_dag="d", place=place(0), topics=TOPICS, now=0)
+    ledger = lifecycle.first_look(LOAD, instance="i", home_dag="d", place=place(0), topics=TOPICS, now=0)
 
     def hangs(trigger, load, seen):
         asked.release()

@@ -13,7 +13,7 @@ import pytest
 from support.runs import LOAD, TOPICS, DictStore, a_range, a_report, place
 
 from airflow_provider_orderedkafka import OrderedLoad
-from airflow_provider_orderedkafka.core import moves
+from airflow_provider_orderedkafka.core import lifecycle
 from airflow_provider_orderedkafka.core.pacing import Verdict
 from airflow_provider_orderedkafka.errors import DataLossError
 from airflow_provider_orderedkafka.loads.ledger import LedgerStore
@@ -92,18 +92,18 @@ class Watched:
         return Verdict(run=self.enough, reason="enough")
 
     def look_first(self):
-        ledger = moves.first_look(LOAD, instance="i", home_dag="d", place=place(0), topics=TOPICS, now=0)
+        ledger = lifecycle.first_look(LOAD, instance="i", home_dag="d", place=place(0), topics=TOPICS, now=0)
         self.ledger.save(ledger, None)
 
     def open(self, number):
         ledger = self.ledger.ledger()
-        self.ledger.save(moves.opened(ledger, f"r{number}", f"d/{number}"), ledger)
+        self.ledger.save(lifecycle.opened(ledger, f"r{number}", f"d/{number}"), ledger)
         self.active = {f"d/{number}"}
 
     def commit(self, number):
         ledger = self.ledger.ledger()
         loaded = a_range(f"r{number}", ledger.revision, number, number + 1)
-        self.ledger.save(moves.committed(ledger, loaded, a_report(loaded, 1), f"d/{number}", 1), ledger)
+        self.ledger.save(lifecycle.committed(ledger, loaded, a_report(loaded, 1), f"d/{number}", 1), ledger)
         self.active = set()
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from airflow_provider_orderedkafka.core.moves import first_look
+from airflow_provider_orderedkafka.core.lifecycle import first_look
 from airflow_provider_orderedkafka.core.order import positions
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets

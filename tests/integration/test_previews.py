@@ -8,7 +8,7 @@ from support.keeping import DictStore
 from support.records import Record
 
 from airflow_provider_orderedkafka import OrderedLoad
-from airflow_provider_orderedkafka.core import moves
+from airflow_provider_orderedkafka.core import lifecycle
 from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.core.notation.starts import Moment, parse_start
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
@@ -30,7 +30,7 @@ def store_at(config):
     def make(load, *offsets, rows=0):
         first = ranges.first_look(Brokers(config), load.terms, 0)
         place = Place(Offsets(dict(zip(first.place.offsets, offsets, strict=False))), Floor())
-        ledger = moves.first_look(load.name, instance="i", home_dag="d", place=place, topics=first.topics, now=0)
+        ledger = lifecycle.first_look(load.name, instance="i", home_dag="d", place=place, topics=first.topics, now=0)
         store = LedgerStore(load.name, DictStore(), lambda: None)
         store.save(ledger, None)
         return store

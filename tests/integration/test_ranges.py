@@ -8,7 +8,7 @@ import pytest
 from support.records import Record
 
 from airflow_provider_orderedkafka import OrderedLoad
-from airflow_provider_orderedkafka.core import moves
+from airflow_provider_orderedkafka.core import lifecycle
 from airflow_provider_orderedkafka.core.next_range import NothingToLoad
 from airflow_provider_orderedkafka.core.notation.starts import parse_start
 from airflow_provider_orderedkafka.core.notation.subscriptions import Named, lacking
@@ -42,7 +42,7 @@ def ledger_at(brokers):
         first = ranges.first_look(brokers, load.terms, 0)
         at = Offsets(dict(zip(first.place.offsets, offsets, strict=True)))
         place = Place(at, Floor(floor))
-        return moves.first_look(load.name, instance="i", home_dag="d", place=place, topics=first.topics, now=0)
+        return lifecycle.first_look(load.name, instance="i", home_dag="d", place=place, topics=first.topics, now=0)
 
     return make
 

@@ -43,19 +43,19 @@ MUTANTS = [
     ),
     (
         "a topic that was created again is taken for the known one, where a partition of it is added",
-        f"{PACKAGE}/core/moves.py",
+        f"{PACKAGE}/core/lifecycle.py",
         {"topics={**topics, **ledger.topics})": "topics={**ledger.topics, **topics})"},
         ("tests/unit/test_operations.py",),
     ),
     (
         "ledger revision not compared",
-        f"{PACKAGE}/core/moves.py",
+        f"{PACKAGE}/core/lifecycle.py",
         {"if loaded.ledger_revision != ledger.revision:": "if False:"},
         (BOOKS,),
     ),
     (
         "a report's completeness ignored",
-        f"{PACKAGE}/core/moves.py",
+        f"{PACKAGE}/core/lifecycle.py",
         {"if not report.complete:": "if False:"},
         (BOOKS,),
     ),
@@ -67,7 +67,7 @@ MUTANTS = [
     ),
     (
         "a report of elsewhere is taken",
-        f"{PACKAGE}/core/moves.py",
+        f"{PACKAGE}/core/lifecycle.py",
         {"<= stop <= loaded.end.offsets[partition]": "<= stop"},
         (BOOKS,),
     ),

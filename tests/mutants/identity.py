@@ -179,7 +179,7 @@ MUTANTS = [
     ),
     (
         "dead letters are forgotten from run to run",
-        f"{PACKAGE}/core/moves.py",
+        f"{PACKAGE}/core/lifecycle.py",
         {"dead_letters=ledger.dead_letters + report.dead_letters,": ""},
         (MODEL,),
     ),

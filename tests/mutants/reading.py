@@ -66,7 +66,7 @@ MUTANTS = [
     ),
     (
         "floor dropped by a commit",
-        f"{PACKAGE}/core/moves.py",
+        f"{PACKAGE}/core/lifecycle.py",
         {"report.stop.floor": "ledger.place.floor"},
         (BOOKS,),
     ),

@@ -16,7 +16,7 @@ from support.interleaving import Actor, Killed, at
 from support.keeping import DictStore, FolderStore
 from support.runs import PARTITION, Run, Skipped, World, abandon, restore, rewind
 
-from airflow_provider_orderedkafka.core import moves
+from airflow_provider_orderedkafka.core import lifecycle
 from airflow_provider_orderedkafka.core.lifecycle import TABLE, Action, Asker, RangeState, Step
 from airflow_provider_orderedkafka.errors import LedgerChangedError, LifecycleError
 
@@ -318,8 +318,8 @@ def test_a_commit_that_lost_a_race_leaves_mirror_and_event_to_the_one_whose_ledg
 @pytest.mark.parametrize(
     "change",
     [
-        lambda ledger: moves.taken_over(ledger, "d/b"),
-        lambda ledger: moves.submitted(ledger, "elsewhere", "here"),
+        lambda ledger: lifecycle.taken_over(ledger, "d/b"),
+        lambda ledger: lifecycle.submitted(ledger, "elsewhere", "here"),
         lambda ledger: replace(ledger, revision=7),
     ],
     ids=["owner", "attempt", "revision"],

@@ -17,7 +17,7 @@ from support.runs import DictStore, a_report
 from support.simulated_log import Entry, SimulatedLog
 
 from airflow_provider_orderedkafka import OrderedLoad
-from airflow_provider_orderedkafka.core import moves
+from airflow_provider_orderedkafka.core import lifecycle
 from airflow_provider_orderedkafka.core.batches import Size, window
 from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.core.next_range import NothingToLoad
@@ -124,7 +124,7 @@ class Airflow:
     def __init__(self, kafka, asked):
         self.kafka, self.terms = kafka, asked.load.terms
         first = ranges.first_look(kafka, self.terms, kafka.now)
-        self.ledger = moves.first_look(
+        self.ledger = lifecycle.first_look(
             "orders", instance="i", home_dag="d", place=first.place, topics=first.topics, now=kafka.now
         )
 
@@ -134,8 +134,8 @@ class Airflow:
         found = ranges.plan(self.kafka, self.terms, self.ledger, now=self.kafka.now)
         if isinstance(found, NothingToLoad):
             return None
-        opened = moves.submitted(moves.opened(self.ledger, found.id, "run"), "checkpoint", "here")
-        self.ledger = moves.committed(opened, found, a_report(found, 1), "run", self.kafka.now)
+        opened = lifecycle.submitted(lifecycle.opened(self.ledger, found.id, "run"), "checkpoint", "here")
+        self.ledger = lifecycle.committed(opened, found, a_report(found, 1), "run", self.kafka.now)
         return found
 
 

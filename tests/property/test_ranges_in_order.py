@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.simulated_log import Entry, SimulatedLog
 
-from airflow_provider_orderedkafka.core import moves
+from airflow_provider_orderedkafka.core import lifecycle
 from airflow_provider_orderedkafka.core.next_range import Ends, NothingToLoad, Survey, next_place
 from airflow_provider_orderedkafka.core.notation.starts import Earliest
 from airflow_provider_orderedkafka.core.notation.subscriptions import Discovery, Named, Topic
@@ -93,7 +93,7 @@ class Load:
         ends = self.log.ends()
         asked = {p: ends[p] * share // 4 for p, share in zip(PARTITIONS, moved, strict=True) if share is not None}
         self.anew |= {p: len(self.rows) for p, offset in asked.items() if offset < self.place.offsets[p]}
-        ledger = moves.first_look("orders", instance="", home_dag=None, place=self.place, topics={}, now=0)
+        ledger = lifecycle.first_look("orders", instance="", home_dag=None, place=self.place, topics={}, now=0)
         place = rewound_place(ledger, Offsets(asked))
         self.place = Place(self.place.offsets.updated(place.offsets), place.floor)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from property.test_cuts import EXAMPLES
 from support.loop import PARTITION, Before, Killed, Lease, Plan, World, a_range, in_turn, place
 
-from airflow_provider_orderedkafka.core import moves
+from airflow_provider_orderedkafka.core import lifecycle
 from airflow_provider_orderedkafka.core.batches import Allotment, Batch, Note, Surplus, Tally
 from airflow_provider_orderedkafka.core.documents import Ledger
 from airflow_provider_orderedkafka.core.limits import allot, limit_spent, passes, rows_left
@@ -108,7 +108,7 @@ class Load:
     folder: Path
     batch: int
     ledger: Ledger = field(
-        default_factory=lambda: moves.first_look("l", instance="i", home_dag="d", place=place(0), topics={}, now=0)
+        default_factory=lambda: lifecycle.first_look("l", instance="i", home_dag="d", place=place(0), topics={}, now=0)
     )
 
     def run(self, limit: int | None, offsets: int) -> None:
@@ -124,8 +124,8 @@ class Load:
         while self.killed(loaded, checkpoint):
             pass
         found = report(loaded, checkpoint.counts(), Ending(1, 0, 1))
-        opened = moves.submitted(moves.opened(self.ledger, loaded.id, "d/a"), "c", "here")
-        self.ledger = moves.committed(opened, loaded, found, "d/a", 2)
+        opened = lifecycle.submitted(lifecycle.opened(self.ledger, loaded.id, "d/a"), "c", "here")
+        self.ledger = lifecycle.committed(opened, loaded, found, "d/a", 2)
 
     def killed(self, loaded: Any, checkpoint: Checkpoint) -> bool:
         host = World(checkpoint, loaded, Plan(loaded, checkpoint, self.batch))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from support.runs import TOPICS, place
 
 from airflow_provider_orderedkafka.core.documents import Open
-from airflow_provider_orderedkafka.core.moves import first_look
+from airflow_provider_orderedkafka.core.lifecycle import first_look
 from airflow_provider_orderedkafka.core.pacing import LONGEST, Seen, fired, noticed, silent
 
 MINUTE = 60_000

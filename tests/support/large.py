@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from airflow_provider_orderedkafka import OrderedLoad
-from airflow_provider_orderedkafka.core import moves, status
+from airflow_provider_orderedkafka.core import lifecycle, status
 from airflow_provider_orderedkafka.core.batches import (
     SLICE_OFFSETS,
     WINDOW,
@@ -89,7 +89,7 @@ class Large:
     def ledger(self) -> Ledger:
         """Before the first run."""
         first = ranges.first_look(self.kafka, self.load.terms, self.now)
-        made = moves.first_look(NAME, instance="i", home_dag="d", place=first.place, topics=first.topics, now=0)
+        made = lifecycle.first_look(NAME, instance="i", home_dag="d", place=first.place, topics=first.topics, now=0)
         return replace(made, first_looked_at=0)
 
     @cached_property

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from airflow_provider_orderedkafka.core import moves, status
+from airflow_provider_orderedkafka.core import lifecycle, status
 from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place, Span
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
@@ -28,7 +28,7 @@ class Story:
         self.at = now
         places = [TopicPartition(("orders", "refunds")[p % 2], p // 2) for p in range(partitions)]
         self.place = Place(Offsets({p: 1_000_000 + 997 * n for n, p in enumerate(places)}), Floor())
-        self.ledger = moves.first_look(load, instance="i", home_dag=load, place=self.place, topics={}, now=self.at)
+        self.ledger = lifecycle.first_look(load, instance="i", home_dag=load, place=self.place, topics={}, now=self.at)
         self.row_limit = row_limit
         self.status: Status | None = None
         self.told: list[Status] = []
@@ -115,9 +115,9 @@ class Story:
             ended_at=self.at + took,
             **doubts,
         )
-        opened = moves.opened(self.ledger, loaded.id, self.updater().run)
+        opened = lifecycle.opened(self.ledger, loaded.id, self.updater().run)
         loaded = replace(loaded, ledger_revision=opened.revision)
-        self.ledger = moves.committed(opened, loaded, report, self.updater().run, self.at + took)
+        self.ledger = lifecycle.committed(opened, loaded, report, self.updater().run, self.at + took)
         self.place = self.ledger.place
         assert self.status is not None
         left = Offsets({p: 700 + 31 * p.partition for p in self.place.offsets})
@@ -188,9 +188,9 @@ def moved(now: int, load: str) -> Story:
     story.at = now - 2 * MINUTE
     story.look()
     loaded = story.plan()
-    opened = moves.opened(story.ledger, loaded.id, story.updater().run)
-    given_up = moves.abandoned(opened, "anna", "the output was dropped", now - MINUTE)
-    story.ledger = moves.rewound(given_up, story.place, "ben", "a bug in the transform", now - MINUTE, topics={})
+    opened = lifecycle.opened(story.ledger, loaded.id, story.updater().run)
+    given_up = lifecycle.abandoned(opened, "anna", "the output was dropped", now - MINUTE)
+    story.ledger = lifecycle.rewound(given_up, story.place, "ben", "a bug in the transform", now - MINUTE, topics={})
     story.at = now - 20_000
     story.look(0.1)
     return story

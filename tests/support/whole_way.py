@@ -4,7 +4,7 @@ import time
 from dataclasses import dataclass, replace
 
 from airflow_provider_orderedkafka import OrderedLoad
-from airflow_provider_orderedkafka.core import moves
+from airflow_provider_orderedkafka.core import lifecycle
 from airflow_provider_orderedkafka.core.documents import Report
 from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
 from airflow_provider_orderedkafka.kafka.lookup.brokers import Brokers
@@ -42,7 +42,7 @@ class WholeWay:
         """Wait, plan, load, mirror; a worker dies on the way, so that the outputs are searched for what has landed."""
         now, kafka = time.time_ns() // 1_000_000, Brokers(config)
         first = ranges.first_look(kafka, self.load.terms, now)
-        ledger = moves.first_look(
+        ledger = lifecycle.first_look(
             self.load.name, instance="one", home_dag="d", place=first.place, topics=first.topics, now=now
         )
         for known in (False, True):  # a sensor's first look, and its later ones

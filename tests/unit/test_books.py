@@ -6,8 +6,18 @@ import pytest
 from support.interleaving import Killed
 from support.runs import LOAD, PARTITION, TOPICS, World, a_range, a_report, place
 
-from airflow_provider_orderedkafka.core.lifecycle import Action, RangeState, Step, action, asker, status_of
-from airflow_provider_orderedkafka.core.moves import committed, first_look, opened, submitted
+from airflow_provider_orderedkafka.core.lifecycle import (
+    Action,
+    RangeState,
+    Step,
+    action,
+    asker,
+    committed,
+    first_look,
+    opened,
+    status_of,
+    submitted,
+)
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets
 from airflow_provider_orderedkafka.errors import LifecycleError

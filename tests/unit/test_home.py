@@ -8,7 +8,7 @@ import pytest
 from support.runs import LOAD, TOPICS, DictStore, World, place
 
 from airflow_provider_orderedkafka import context
-from airflow_provider_orderedkafka.core import moves
+from airflow_provider_orderedkafka.core import lifecycle
 from airflow_provider_orderedkafka.core.notation.subscriptions import Named
 from airflow_provider_orderedkafka.errors import LifecycleError, UnreachableError
 from airflow_provider_orderedkafka.loads import books
@@ -77,7 +77,7 @@ def test_another_dag_is_refused_and_both_are_named_with_their_files(world):
 
 def test_a_person_lets_the_ledger_move_to_another_dag_and_file(world):
     ledger = look(world, Home("d", "dags:a.py"))
-    world.ledger_store.save(moves.rewound(ledger, ledger.place, "ada", "renamed", 1, topics=TOPICS), ledger)
+    world.ledger_store.save(lifecycle.rewound(ledger, ledger.place, "ada", "renamed", 1, topics=TOPICS), ledger)
     assert look(world, Home("e", "dags:e.py", anywhere)).home_dag == "e"
     assert (world.ledger.home_file, world.ledger.place) == ("dags:e.py", ledger.place)
 

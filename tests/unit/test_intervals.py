@@ -9,7 +9,7 @@ from support.interleaving import Killed, at
 from support.keeping import DictStore, DictView, FolderStore
 from support.runs import MirrorByHand, World, a_range, a_report
 
-from airflow_provider_orderedkafka.core import moves
+from airflow_provider_orderedkafka.core import lifecycle
 from airflow_provider_orderedkafka.core.documents import Claim, Claims, Intervals, Open, Times
 from airflow_provider_orderedkafka.core.lifecycle import Action
 from airflow_provider_orderedkafka.core.order.cuts import Floor
@@ -173,7 +173,7 @@ def earlier(world, run, hour):
     planned = replace(an_interval(f"before-{hour}", hour), claim=key)
     store.add_range(planned)
     opened = Claim(Open(planned.id, run), (), planned.id)
-    after = moves.claim_committed(opened, planned, a_report(planned, 0), run, now=hour * HOUR + 500)
+    after = lifecycle.claim_committed(opened, planned, a_report(planned, 0), run, now=hour * HOUR + 500)
     store.save(after, None, key)
     named = () if "claims" not in world.store.values else tuple(world.store.values["claims"]["keys"])
     world.store.put("claims", {"keys": [*named, key], "version": 2})

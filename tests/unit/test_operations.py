@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 from support.runs import LOAD, DictStore, MirrorByHand, World, a_range, a_report, place
 
-from airflow_provider_orderedkafka.core import moves
+from airflow_provider_orderedkafka.core import lifecycle
 from airflow_provider_orderedkafka.core.notation.subscriptions import Assigned, Matching, Named
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
@@ -25,7 +25,7 @@ def store():
     place = Place(Offsets({FIRST: 50, SECOND: 60, REFUNDS: 70}), Floor(1_000))
     topics = {"orders": "old", "refunds": "r"}
     found = LedgerStore(LOAD, DictStore(), lambda: None)
-    found.save(moves.first_look(LOAD, instance="i", home_dag="d", place=place, topics=topics, now=0), None)
+    found.save(lifecycle.first_look(LOAD, instance="i", home_dag="d", place=place, topics=topics, now=0), None)
     return found
 
 
@@ -144,7 +144,7 @@ def test_a_partition_that_is_chosen_later_begins_where_the_start_policy_led(stor
 
 def opened_by(store, owner):
     before = store.ledger()
-    store.save(moves.submitted(moves.opened(before, "r1", owner), "/c", "here"), before)
+    store.save(lifecycle.submitted(lifecycle.opened(before, "r1", owner), "/c", "here"), before)
     return store.ledger()
 
 
@@ -187,9 +187,11 @@ def test_a_load_that_ended_at_its_row_limit_says_so_in_the_ledger_for_good():
     planned = a_range("r1", 0, 5, 105)
     spent = replace(a_report(planned, 1), limit_spent=True, stop=place(15), rows_emitted=9)
     world = World(DictStore())
-    world.ledger_store.save(moves.first_look(LOAD, instance="i", home_dag="d", place=place(5), topics={}, now=0), None)
+    world.ledger_store.save(
+        lifecycle.first_look(LOAD, instance="i", home_dag="d", place=place(5), topics={}, now=0), None
+    )
     ledger = opened_by(world.ledger_store, "d/1")
-    (outcome,) = moves.committed(ledger, planned, spent, "d/1", 9).outcomes
+    (outcome,) = lifecycle.committed(ledger, planned, spent, "d/1", 9).outcomes
     assert outcome.reason == "as many rows as it may write were written after 10 of 100 offsets; the rest waits"
-    (outcome,) = moves.committed(ledger, planned, replace(spent, limit_spent=False), "d/1", 9).outcomes
+    (outcome,) = lifecycle.committed(ledger, planned, replace(spent, limit_spent=False), "d/1", 9).outcomes
     assert outcome.reason == planned.reason

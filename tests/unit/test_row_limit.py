@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from support.runs import LOAD, TOPICS, MirrorByHand, World, a_person, a_range, a_report, place
 
-from airflow_provider_orderedkafka.core import moves
+from airflow_provider_orderedkafka.core import lifecycle
 from airflow_provider_orderedkafka.core.documents import Ledger
 from airflow_provider_orderedkafka.core.limits import limit_spent, rows_left
 from airflow_provider_orderedkafka.loads import ledger_operations
@@ -15,10 +15,10 @@ from airflow_provider_orderedkafka.loads import ledger_operations
 @pytest.fixture
 def ledger():
     """Behind a run that wrote ten rows and ten dead letters."""
-    fresh = moves.first_look(LOAD, instance="one", home_dag="d", place=place(0), topics=TOPICS, now=0)
+    fresh = lifecycle.first_look(LOAD, instance="one", home_dag="d", place=place(0), topics=TOPICS, now=0)
     loaded = a_range("r", 0, 0, 20)
     report = replace(a_report(loaded, 1), rows_emitted=10, dead_letters=10)
-    return moves.committed(moves.opened(fresh, "r", "d/a"), loaded, report, "d/a", 1)
+    return lifecycle.committed(lifecycle.opened(fresh, "r", "d/a"), loaded, report, "d/a", 1)
 
 
 def test_dead_letters_count_from_run_to_run(ledger):

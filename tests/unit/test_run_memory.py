@@ -4,7 +4,7 @@ import pytest
 from support.keeping import FolderStore
 from support.runs import World
 
-from airflow_provider_orderedkafka.core import documents, moves
+from airflow_provider_orderedkafka.core import documents, lifecycle
 from airflow_provider_orderedkafka.errors import LedgerChangedError
 from airflow_provider_orderedkafka.loads.books import RunMemory
 
@@ -39,7 +39,7 @@ def test_of_two_tasks_that_remember_at_the_same_moment_one_is_told_to_try_again(
 
 
 def test_a_run_is_forgotten_once_the_ledger_does_not_know_any_more_how_its_range_ended(world, monkeypatch):
-    for module in (documents, moves):
+    for module in (documents, lifecycle):
         monkeypatch.setattr(module, "OUTCOMES_KEPT", 2)
     for number in range(1, 5):
         world.high = number

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from support.plain import plain_range, plain_report
 
-from airflow_provider_orderedkafka.core import moves, status
+from airflow_provider_orderedkafka.core import lifecycle, status
 from airflow_provider_orderedkafka.core.documents import Ledger
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place, Span
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
@@ -21,7 +21,7 @@ RANGE = plain_range(reason="40 offsets in 2 partitions", start=BEGIN, end=END, p
 REPORT = plain_report(
     stop=END, rows_read=38, rows_emitted=37, late=2, dead_letters=1, batches=3, started_at=7_000, ended_at=9_000
 )
-LEDGER = moves.first_look("orders", instance="i", home_dag="d", place=BEGIN, topics={"orders": "id"}, now=0)
+LEDGER = lifecycle.first_look("orders", instance="i", home_dag="d", place=BEGIN, topics={"orders": "id"}, now=0)
 SEEN = Verdict(
     run=False,
     reason="60 of 100 offsets are there",
@@ -101,9 +101,9 @@ def test_a_range_of_records_that_came_after_the_last_look_counts_as_lag():
 
 
 def test_who_gave_a_range_up_or_moved_the_ledger_is_told_with_the_reason():
-    opened = moves.opened(LEDGER, RANGE.id, "d/run 1")
-    given_up = moves.abandoned(opened, "anna", "the wrong output", 8_000)
-    moved = moves.rewound(given_up, LEDGER.place, "ben", "a bug", 9_000, topics={})
+    opened = lifecycle.opened(LEDGER, RANGE.id, "d/run 1")
+    given_up = lifecycle.abandoned(opened, "anna", "the wrong output", 8_000)
+    moved = lifecycle.rewound(given_up, LEDGER.place, "ben", "a bug", 9_000, topics={})
     found = status.looked(status.planned(looked(), TELLER, RANGE), TELLER, moved, SEEN)
     assert [(row.state, row.by, row.error) for row in found.ranges] == [("abandoned", "anna", "the wrong output")]
     assert found.moves == (MoveRow(9_000, "rewound", "ben", "a bug"),)
@@ -139,7 +139,7 @@ def test_a_failed_attempt_says_why_until_the_next_one_begins():
 
 
 def test_a_commit_has_the_counts_of_the_report_and_leaves_what_still_waits():
-    ledger = moves.committed(moves.opened(LEDGER, "r1", "d/run 1"), RANGE, REPORT, "d/run 1", 9_500)
+    ledger = lifecycle.committed(lifecycle.opened(LEDGER, "r1", "d/run 1"), RANGE, REPORT, "d/run 1", 9_500)
     found = status.committed(status.planned(looked(), TELLER, RANGE), TELLER, RANGE, REPORT, ledger)
     (row,) = found.ranges
     assert (row.state, row.rows_read, row.rows_written, row.late, row.dead_letters) == ("committed", 38, 37, 2, 1)
@@ -153,7 +153,7 @@ def test_a_commit_has_the_counts_of_the_report_and_leaves_what_still_waits():
 
 
 def test_late_records_are_told_by_partition_until_the_next_range_is_loaded():
-    ledger = moves.committed(moves.opened(LEDGER, "r1", "d/run 1"), RANGE, REPORT, "d/run 1", 9_500)
+    ledger = lifecycle.committed(lifecycle.opened(LEDGER, "r1", "d/run 1"), RANGE, REPORT, "d/run 1", 9_500)
     report = replace(REPORT, late_in=Offsets({SECOND: 2}))
     found = status.committed(status.planned(looked(), TELLER, RANGE), TELLER, RANGE, report, ledger)
     assert found.lag.partitions == {"orders": "0,130,0,25 1,60,0,0,2"}
@@ -164,7 +164,7 @@ def test_late_records_are_told_by_partition_until_the_next_range_is_loaded():
 
 
 def test_a_commit_that_looks_tells_what_waits_whatever_was_known_before():
-    ledger = moves.committed(moves.opened(LEDGER, "r1", "d/run 1"), RANGE, REPORT, "d/run 1", 9_500)
+    ledger = lifecycle.committed(lifecycle.opened(LEDGER, "r1", "d/run 1"), RANGE, REPORT, "d/run 1", 9_500)
     left = Offsets({FIRST: 7, SECOND: 4})
     found = status.committed(begun(), updater(now=9_600), RANGE, REPORT, ledger, left=left).lag
     assert (found.at, found.offsets, found.at_least, found.loaded_to) == (9_600, 11, False, 5_000)
@@ -185,10 +185,10 @@ def test_a_range_that_is_loaded_again_is_planned_again():
 
 @pytest.mark.parametrize("state", ["committed", "abandoned"])
 def test_the_next_look_puts_right_a_range_whose_end_nobody_told(state):
-    opened = moves.opened(LEDGER, "r1", "d/run 1")
+    opened = lifecycle.opened(LEDGER, "r1", "d/run 1")
     ends = {
-        "committed": moves.committed(opened, RANGE, REPORT, "d/run 1", 9_500),
-        "abandoned": moves.abandoned(opened, "eve", "the output was dropped", 9_500),
+        "committed": lifecycle.committed(opened, RANGE, REPORT, "d/run 1", 9_500),
+        "abandoned": lifecycle.abandoned(opened, "eve", "the output was dropped", 9_500),
     }
     (row,) = looked(status.begun(begun(), TELLER, RANGE, 1), ends[state]).ranges
     assert (row.state, row.ended_at) == (state, 9_500)

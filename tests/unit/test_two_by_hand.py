@@ -6,7 +6,7 @@ import pytest
 from support.memory_state import MemoryState
 from support.runs import TOPICS, a_range, a_report, place
 
-from airflow_provider_orderedkafka.core import moves
+from airflow_provider_orderedkafka.core import lifecycle
 from airflow_provider_orderedkafka.errors import LedgerChangedError
 from airflow_provider_orderedkafka.loads.loading import load
 from airflow_provider_orderedkafka.spark.application import by_hand
@@ -19,12 +19,12 @@ def runs():
     """Two runs, of which the first has planned a range, and the second has taken it over."""
     state, reports = MemoryState({}, "memory"), {}
     one, other = (replace(by_hand.books_of(state, lambda: 1, lambda _: state), report=reports.get) for _ in range(2))
-    first = moves.first_look(by_hand.BY_HAND, instance="i", home_dag=None, place=place(0), topics=TOPICS, now=0)
+    first = lifecycle.first_look(by_hand.BY_HAND, instance="i", home_dag=None, place=place(0), topics=TOPICS, now=0)
     one.store.save(first, None)
     one.store.add_range(RANGE)
-    ours = moves.opened(first, RANGE.id, one.run)
+    ours = lifecycle.opened(first, RANGE.id, one.run)
     one.store.save(ours, first)
-    one.store.save(moves.taken_over(ours, other.run), ours)
+    one.store.save(lifecycle.taken_over(ours, other.run), ours)
     return one, other, reports
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from airflow_provider_orderedkafka.core import moves
+from airflow_provider_orderedkafka.core import lifecycle
 from airflow_provider_orderedkafka.core.codec import canonical
 from airflow_provider_orderedkafka.core.documents import Ledger, Range
 from airflow_provider_orderedkafka.core.lifecycle import Action
@@ -217,7 +217,7 @@ def close(books: Books, loaded: Range, mirror: Alone) -> None:
             ledger = books.store.ledger()
             if ledger is None or books.proof(ledger, loaded.id) is None:
                 break
-            books.store.save(moves.taken_over(ledger, books.run), ledger)
+            books.store.save(lifecycle.taken_over(ledger, books.run), ledger)
     raise LedgerChangedError(
         f"range {loaded.id!r} is loaded, and another run writes the ledger in the checkpoint at the same moment: "
         "run again to go on from where it stands"
