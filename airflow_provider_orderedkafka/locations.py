@@ -18,8 +18,7 @@ from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
 from airflow_provider_orderedkafka.job import WORK
 from airflow_provider_orderedkafka.loads.ledger import LEDGER, LedgerStore
 from airflow_provider_orderedkafka.loads.revisions import store_in
-from airflow_provider_orderedkafka.storage.objects import ObjectState
-from airflow_provider_orderedkafka.storage.store import LocalState, State, join, local_path
+from airflow_provider_orderedkafka.storage import LocalState, ObjectState, State, join, local_path
 
 VARIABLE = "AIRFLOW__ORDEREDKAFKA__LEDGER"
 """The environment's name for `[orderedkafka] ledger`."""

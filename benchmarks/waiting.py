@@ -101,7 +101,7 @@ def count() -> None:
     """Count what is asked of a location, and of Kafka."""
     from confluent_kafka.admin import AdminClient
 
-    from airflow_provider_orderedkafka.storage.store import LocalState
+    from airflow_provider_orderedkafka.storage import LocalState
 
     for name in ("names", "get", "put", "create", "delete"):
         setattr(LocalState, name, ASKED.counted("the ledgers' location", getattr(LocalState, name)))

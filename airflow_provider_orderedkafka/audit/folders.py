@@ -13,7 +13,7 @@ from pyarrow import fs
 
 from airflow_provider_orderedkafka.core.commits import MARK
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
-from airflow_provider_orderedkafka.storage.store import local_path
+from airflow_provider_orderedkafka.storage import local_path
 
 Batches = Iterator[tuple[str, pa.RecordBatch]]
 """The rows of an output in order, each batch with the name of where it lies."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from airflow_provider_orderedkafka.core.codec import canonical
 from airflow_provider_orderedkafka.errors import DocumentError, LedgerChangedError, StateError
-from airflow_provider_orderedkafka.storage.store import State
+from airflow_provider_orderedkafka.storage import State
 
 from .ledger import LedgerStore
 

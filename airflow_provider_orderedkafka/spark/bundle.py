@@ -33,7 +33,7 @@ PARTS = (
     "core",
     "decoding",
     "kafka",
-    "storage",
+    "storage.py",
     "loads",
     "spark",
     "compat/__init__.py",

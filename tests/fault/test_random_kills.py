@@ -23,7 +23,7 @@ from support.topics import Topics
 
 from airflow_provider_orderedkafka.kafka.write.producer import PooledProducer
 from airflow_provider_orderedkafka.kafka.write.writing import write
-from airflow_provider_orderedkafka.storage.store import LocalState, _write
+from airflow_provider_orderedkafka.storage import LocalState, _write
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(300)]
 

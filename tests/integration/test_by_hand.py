@@ -16,7 +16,7 @@ from support.topics import Topics
 from airflow_provider_orderedkafka.core.documents import Ledger, Range, Report
 from airflow_provider_orderedkafka.kafka.lookup.offsets import committed
 from airflow_provider_orderedkafka.spark.application import by_hand
-from airflow_provider_orderedkafka.storage.store import LocalState
+from airflow_provider_orderedkafka.storage import LocalState
 
 
 def ledger_of(checkpoint: Path) -> Ledger:

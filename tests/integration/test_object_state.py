@@ -13,7 +13,7 @@ from support.stores import check_puts_reads_lists_replaces_and_deletes
 
 from airflow_provider_orderedkafka.errors import LedgerChangedError, SettingError, StateError
 from airflow_provider_orderedkafka.loads.revisions import KEPT, Revisions
-from airflow_provider_orderedkafka.storage.objects import ObjectState
+from airflow_provider_orderedkafka.storage import ObjectState
 
 
 def opened(location: str) -> ObjectState:

@@ -21,7 +21,7 @@ from airflow_provider_orderedkafka.spark.application import report as reporting
 from airflow_provider_orderedkafka.spark.application.batch_loop import Plan
 from airflow_provider_orderedkafka.spark.application.query import METRICS
 from airflow_provider_orderedkafka.spark.table_sink import table_sink
-from airflow_provider_orderedkafka.storage.store import LocalState
+from airflow_provider_orderedkafka.storage import LocalState
 
 pytestmark = pytest.mark.versions
 

@@ -82,7 +82,7 @@ import sys
 from pathlib import Path
 from airflow_provider_orderedkafka.errors import LedgerChangedError
 from airflow_provider_orderedkafka.loads.revisions import Revisions
-from airflow_provider_orderedkafka.storage.store import LocalState
+from airflow_provider_orderedkafka.storage import LocalState
 
 state, name, last = LocalState(Path(sys.argv[1])), sys.argv[2], int(sys.argv[3])
 while True:

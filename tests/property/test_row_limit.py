@@ -18,7 +18,7 @@ from airflow_provider_orderedkafka.core.order.positions import Offsets
 from airflow_provider_orderedkafka.spark.application.batch_loop import BatchLoop, Work
 from airflow_provider_orderedkafka.spark.application.report import Ending, report
 from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
-from airflow_provider_orderedkafka.storage.store import LocalState
+from airflow_provider_orderedkafka.storage import LocalState
 
 GOOD, DEAD, VANISHING = "good", "dead", "vanishing"
 Row = tuple[int, int]

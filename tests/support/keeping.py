@@ -12,7 +12,7 @@ from typing import Any
 
 from airflow_provider_orderedkafka.loads.ledger import LedgerStore
 from airflow_provider_orderedkafka.loads.revisions import Revisions, store_in
-from airflow_provider_orderedkafka.storage.store import LocalState
+from airflow_provider_orderedkafka.storage import LocalState
 from support.interleaving import touch
 
 

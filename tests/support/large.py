@@ -34,7 +34,7 @@ from airflow_provider_orderedkafka.loads.ledger import LedgerStore
 from airflow_provider_orderedkafka.loads.revisions import store_in
 from airflow_provider_orderedkafka.outputs import KafkaOutput
 from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
-from airflow_provider_orderedkafka.storage.store import LocalState
+from airflow_provider_orderedkafka.storage import LocalState
 from support.keeping import DictStore, DictView
 from support.plain import plain_report
 from support.runs import MirrorByHand, World

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from airflow_provider_orderedkafka.errors import FencedError
 from airflow_provider_orderedkafka.spark.state.lease import HEARTBEAT, Lease, Outside, Process
-from airflow_provider_orderedkafka.storage.store import State
+from airflow_provider_orderedkafka.storage import State
 from support.interleaving import Actor, touch
 
 LATENCY = 0.3

@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "airflow_provider_orderedkafka"
 AIRFLOW_SIDE = "the Airflow side"
-IN_ROOMS = {"audit", "compat", "core", "decoding", "kafka", "loads", "spark", "storage", "tools"}
+IN_ROOMS = {"audit", "compat", "core", "decoding", "kafka", "loads", "spark", "tools"}
 OF_THEIR_OWN = {"compat", "kafka", "spark", "tools"}
 """In these folders each module is a room by itself, as `errors` and `load` are."""
 
@@ -47,7 +47,7 @@ def label(path: Path) -> str:
 
 def room_of(path: Path) -> str:
     folder = ".".join(path.relative_to(PACKAGE).parts[:-1])
-    if not folder and path.stem in {"errors", "job", "load", "outputs", "reader"}:
+    if not folder and path.stem in {"errors", "job", "load", "outputs", "reader", "storage"}:
         return path.stem
     if folder.partition(".")[0] not in IN_ROOMS:
         return f"{AIRFLOW_SIDE}.{folder or path.stem}"

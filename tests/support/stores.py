@@ -1,6 +1,6 @@
 """What every store of documents promises, whatever it is on."""
 
-from airflow_provider_orderedkafka.storage.store import State
+from airflow_provider_orderedkafka.storage import State
 
 
 def check_puts_reads_lists_replaces_and_deletes(state: State) -> None:

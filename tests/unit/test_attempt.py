@@ -21,7 +21,7 @@ from airflow_provider_orderedkafka.spark.session.starting import LazySession
 from airflow_provider_orderedkafka.spark.state import lease
 from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
 from airflow_provider_orderedkafka.spark.state.lease import Lease, Outside, SystemClock, SystemProcesses
-from airflow_provider_orderedkafka.storage.store import LocalState, State
+from airflow_provider_orderedkafka.storage import LocalState, State
 
 LOADED = a_range()
 COUNTS = Counts(1, Tally(30, 30), Tally(30, 30), 1, place(30), limit_spent=False)

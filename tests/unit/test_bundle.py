@@ -19,8 +19,8 @@ PACKAGE = "airflow_provider_orderedkafka"
 def test_the_bundle_has_the_part_that_runs_on_a_cluster_and_nothing_else(tmp_path: Path) -> None:
     names = zipfile.ZipFile(build_bundle(tmp_path / "bundle.zip")).namelist()
     parts = {name.removeprefix(f"{PACKAGE}/").split("/", 1)[0] for name in names}
-    folders = {"compat", "core", "decoding", "kafka", "loads", "spark", "storage"}
-    assert parts == {"__init__.py", "errors.py", "job.py", "load.py", "outputs.py"} | folders
+    folders = {"compat", "core", "decoding", "kafka", "loads", "spark"}
+    assert parts == {"__init__.py", "errors.py", "job.py", "load.py", "outputs.py", "storage.py"} | folders
     assert f"{PACKAGE}/compat/airflow.py" not in names
     assert all(name.endswith(".py") for name in names)
 

@@ -16,7 +16,7 @@ from airflow_provider_orderedkafka.job import Job, Rows
 from airflow_provider_orderedkafka.outputs import KafkaOutput
 from airflow_provider_orderedkafka.spark.application.report import Ending, report, summary
 from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
-from airflow_provider_orderedkafka.storage.store import LocalState
+from airflow_provider_orderedkafka.storage import LocalState
 
 NOTE = Note(1, 1, place(0), place(10), Offsets(), {})
 SETUP = Setup("direct", 4, "key", "murmur2", "orders-ordered", None, "a reason", "MkU3OEVBNTcwNTJENDM2Qk")

@@ -20,7 +20,7 @@ from airflow_provider_orderedkafka.spark.state.lease import (
     SystemClock,
     SystemProcesses,
 )
-from airflow_provider_orderedkafka.storage.store import LocalState
+from airflow_provider_orderedkafka.storage import LocalState
 
 
 @pytest.fixture

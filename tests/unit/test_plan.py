@@ -33,7 +33,7 @@ from airflow_provider_orderedkafka.core.order.positions import Offsets
 from airflow_provider_orderedkafka.errors import TopicChangedError
 from airflow_provider_orderedkafka.spark.application.batch_loop import Plan
 from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
-from airflow_provider_orderedkafka.storage.store import LocalState
+from airflow_provider_orderedkafka.storage import LocalState
 
 MIB = 2**20
 

@@ -13,7 +13,7 @@ from support.stores import check_puts_reads_lists_replaces_and_deletes
 
 from airflow_provider_orderedkafka.errors import SettingError, StateError
 from airflow_provider_orderedkafka.spark.state.checkpoint import open_state
-from airflow_provider_orderedkafka.storage.store import LocalState
+from airflow_provider_orderedkafka.storage import LocalState
 
 
 def test_a_document_that_was_put_is_read_listed_replaced_and_deleted(tmp_path: Path) -> None:

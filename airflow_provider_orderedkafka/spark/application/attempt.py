@@ -40,7 +40,7 @@ from airflow_provider_orderedkafka.spark.state.lease import (
     SystemClock,
     SystemProcesses,
 )
-from airflow_provider_orderedkafka.storage.store import State, join, local_path
+from airflow_provider_orderedkafka.storage import State, join, local_path
 
 from . import by_hand
 from .batch_loop import BatchLoop, Plan, Work, Writer

@@ -37,7 +37,7 @@ from airflow_provider_orderedkafka.loads.revisions import Revisions
 from airflow_provider_orderedkafka.spark.connector.stream import terms_of
 from airflow_provider_orderedkafka.spark.lanes.arguments import Arguments
 from airflow_provider_orderedkafka.spark.state.checkpoint import NOTES, Checkpoint
-from airflow_provider_orderedkafka.storage.store import State
+from airflow_provider_orderedkafka.storage import State
 
 LEDGER_BEFORE, RANGE_BEFORE = "ledger.json", "range.json"
 """Where earlier releases kept the ledger, and the open range, whichever it was."""

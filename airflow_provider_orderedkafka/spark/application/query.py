@@ -27,7 +27,7 @@ from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
 from airflow_provider_orderedkafka.spark.session.counting import heard
 from airflow_provider_orderedkafka.spark.session.starting import in_background
 from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
-from airflow_provider_orderedkafka.storage.store import local_path
+from airflow_provider_orderedkafka.storage import local_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

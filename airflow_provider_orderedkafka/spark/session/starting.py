@@ -26,7 +26,7 @@ from airflow_provider_orderedkafka.decoding.formats import INSTALLED_BY, has
 from airflow_provider_orderedkafka.decoding.formats import NEEDED as TO_DECODE
 from airflow_provider_orderedkafka.errors import SettingError, no_connect
 from airflow_provider_orderedkafka.outputs import OPTIONS_VARIABLE
-from airflow_provider_orderedkafka.storage.store import local_path
+from airflow_provider_orderedkafka.storage import local_path
 
 if TYPE_CHECKING:
     from pyspark import SparkConf, SparkContext

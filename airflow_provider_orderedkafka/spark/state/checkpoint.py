@@ -21,7 +21,7 @@ from airflow_provider_orderedkafka.core.documents import Range, Report
 from airflow_provider_orderedkafka.core.lifecycle import way_out
 from airflow_provider_orderedkafka.errors import SettingError, StateError
 from airflow_provider_orderedkafka.job import WORK, Job
-from airflow_provider_orderedkafka.storage.store import LocalState, State, join, local_path
+from airflow_provider_orderedkafka.storage import LocalState, State, join, local_path
 
 RANGE = "range.json"
 SETUP, JOB = "setup.json", "job.json"

@@ -19,7 +19,7 @@ from typing import NamedTuple, Protocol
 
 from airflow_provider_orderedkafka.core.batches import Holding
 from airflow_provider_orderedkafka.errors import FencedError, StateError
-from airflow_provider_orderedkafka.storage.store import State
+from airflow_provider_orderedkafka.storage import State
 
 LEASE = 20.0
 """Seconds without a heartbeat after which a holder counts as gone."""

@@ -145,7 +145,7 @@ def connection_named(conn_id: str) -> Any:
 def checkpoint(location: str) -> Finding:
     """Write, read and delete a document, as Airflow's tasks reach the location."""
     from airflow_provider_orderedkafka.locations import path_of
-    from airflow_provider_orderedkafka.storage.store import join, local_path
+    from airflow_provider_orderedkafka.storage import join, local_path
 
     name = f"orderedkafka-doctor-{uuid.uuid4().hex}"
     try:

@@ -1,1 +1,0 @@
-"""Small text documents in a location, whatever it is on."""
