@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from airflow_provider_orderedkafka.core.limits import NO_BOUND, AtMost
+from airflow_provider_orderedkafka.core.next_range import NO_BOUND, AtMost
 from airflow_provider_orderedkafka.core.notation.spelling import meant
 from airflow_provider_orderedkafka.core.notation.starts import parse_start
 from airflow_provider_orderedkafka.errors import SettingError

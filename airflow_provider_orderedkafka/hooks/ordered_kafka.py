@@ -11,7 +11,7 @@ from airflow.providers.apache.kafka.hooks.base import KafkaBaseHook
 from airflow_provider_orderedkafka.compat.airflow import connection_errors, connection_of, kafka_config, keep_from_logs
 from airflow_provider_orderedkafka.context import now_ms
 from airflow_provider_orderedkafka.core.documents import Ledger, Range
-from airflow_provider_orderedkafka.core.limits import NO_BOUND, AtMost
+from airflow_provider_orderedkafka.core.next_range import NO_BOUND, AtMost
 from airflow_provider_orderedkafka.core.notation.starts import Start
 from airflow_provider_orderedkafka.core.order.cuts import NO_FLOOR, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets

@@ -19,7 +19,7 @@ from airflow_provider_orderedkafka.core.lifecycle import (
     of_another_airflow,
     status_of,
 )
-from airflow_provider_orderedkafka.core.limits import limit_spent
+from airflow_provider_orderedkafka.core.next_range import limit_spent
 from airflow_provider_orderedkafka.core.notation.spelling import counted, shown_duration
 from airflow_provider_orderedkafka.core.notation.starts import Moment
 from airflow_provider_orderedkafka.core.notation.subscriptions import Assigned, Subscription, lacking

@@ -16,8 +16,7 @@ from airflow_provider_orderedkafka.core.codec import encode
 from airflow_provider_orderedkafka.core.documents import Ledger, Range
 from airflow_provider_orderedkafka.core.lifecycle import first_look as imagined
 from airflow_provider_orderedkafka.core.lifecycle import joined, status_of
-from airflow_provider_orderedkafka.core.limits import limit_spent
-from airflow_provider_orderedkafka.core.next_range import NothingToLoad, Survey
+from airflow_provider_orderedkafka.core.next_range import NothingToLoad, Survey, limit_spent
 from airflow_provider_orderedkafka.core.notation.spelling import counted
 from airflow_provider_orderedkafka.core.notation.starts import Moment, Start
 from airflow_provider_orderedkafka.core.notation.subscriptions import Named, lacking

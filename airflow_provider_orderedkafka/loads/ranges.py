@@ -11,17 +11,21 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from airflow_provider_orderedkafka.core.documents import Kind, Ledger, Range
-from airflow_provider_orderedkafka.core.limits import NO_BOUND, AtMost, least, limit_spent, rows_left
 from airflow_provider_orderedkafka.core.next_range import (
+    NO_BOUND,
+    AtMost,
     Deleted,
     Firsts,
     NothingToLoad,
     Survey,
     check_ends,
     deleted_at,
+    least,
+    limit_spent,
     new_range,
     next_place,
     place_at,
+    rows_left,
 )
 from airflow_provider_orderedkafka.core.next_range import verdict as decided
 from airflow_provider_orderedkafka.core.notation.spelling import counted

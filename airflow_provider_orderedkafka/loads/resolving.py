@@ -16,8 +16,7 @@ from airflow_provider_orderedkafka.core.documents import (
     Times,
 )
 from airflow_provider_orderedkafka.core.lifecycle import Action, RangeState, RangeStatus, Step, parted
-from airflow_provider_orderedkafka.core.limits import NO_BOUND, AtMost
-from airflow_provider_orderedkafka.core.next_range import NothingToLoad
+from airflow_provider_orderedkafka.core.next_range import NO_BOUND, AtMost, NothingToLoad
 from airflow_provider_orderedkafka.core.notation.starts import Moment
 from airflow_provider_orderedkafka.errors import LifecycleError
 from airflow_provider_orderedkafka.job import Job

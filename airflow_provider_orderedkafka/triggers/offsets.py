@@ -17,7 +17,7 @@ from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 from airflow_provider_orderedkafka.compat.airflow import StateOfAsset, asset_state
 from airflow_provider_orderedkafka.context import gives_way, is_active, ledger_asset, now_ms
 from airflow_provider_orderedkafka.core.documents import Ledger, Open
-from airflow_provider_orderedkafka.core.limits import limit_spent
+from airflow_provider_orderedkafka.core.next_range import limit_spent
 from airflow_provider_orderedkafka.core.pacing import (
     Remarks,
     Seen,

@@ -37,7 +37,7 @@ MUTANTS = [
     ),
     (
         "the last row's record comes again",
-        f"{PACKAGE}/core/limits.py",
+        f"{PACKAGE}/core/next_range.py",
         {"record.offset + 1": "record.offset"},
         ("tests/property/test_limits.py",),
     ),

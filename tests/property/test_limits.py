@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from property.test_cuts import EXAMPLES, LATEST, floors, logs, sizes, spans
 
-from airflow_provider_orderedkafka.core.limits import allot, passes, place_after
+from airflow_provider_orderedkafka.core.next_range import allot, passes, place_after
 from airflow_provider_orderedkafka.core.order.cuts import Span
 from airflow_provider_orderedkafka.core.order.planning import Planner
 from airflow_provider_orderedkafka.core.order.positions import Position

@@ -13,7 +13,7 @@ from support.loop import PARTITION, Before, Killed, Lease, Plan, World, a_range,
 from airflow_provider_orderedkafka.core import lifecycle
 from airflow_provider_orderedkafka.core.batches import Allotment, Batch, Note, Surplus, Tally
 from airflow_provider_orderedkafka.core.documents import Ledger
-from airflow_provider_orderedkafka.core.limits import allot, limit_spent, passes, rows_left
+from airflow_provider_orderedkafka.core.next_range import allot, limit_spent, passes, rows_left
 from airflow_provider_orderedkafka.core.order.positions import Offsets
 from airflow_provider_orderedkafka.spark.application.batch_loop import BatchLoop, Work
 from airflow_provider_orderedkafka.spark.application.report import Ending, report

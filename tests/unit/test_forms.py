@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import ParamValidationError
 from support.runs import a_range
 
 from airflow_provider_orderedkafka import DeltaOutput, KafkaOutput, load_params, replay_params
-from airflow_provider_orderedkafka.core.limits import NO_BOUND, AtMost
+from airflow_provider_orderedkafka.core.next_range import NO_BOUND, AtMost
 from airflow_provider_orderedkafka.core.notation.starts import parse_start
 from airflow_provider_orderedkafka.errors import LifecycleError, SettingError
 from airflow_provider_orderedkafka.forms import TIMES, Asked, asked, check_replay

@@ -8,7 +8,7 @@ from support.runs import LOAD, TOPICS, MirrorByHand, World, a_person, a_range, a
 
 from airflow_provider_orderedkafka.core import lifecycle
 from airflow_provider_orderedkafka.core.documents import Ledger
-from airflow_provider_orderedkafka.core.limits import limit_spent, rows_left
+from airflow_provider_orderedkafka.core.next_range import limit_spent, rows_left
 from airflow_provider_orderedkafka.loads import ledger_operations
 
 

@@ -30,7 +30,7 @@ from airflow_provider_orderedkafka.core.batches import (
     window,
 )
 from airflow_provider_orderedkafka.core.documents import Destination, Ends, Range
-from airflow_provider_orderedkafka.core.limits import check_bad, rows_left
+from airflow_provider_orderedkafka.core.next_range import check_bad, rows_left
 from airflow_provider_orderedkafka.core.order.cuts import Place
 from airflow_provider_orderedkafka.errors import (
     CredentialsError,

@@ -9,7 +9,7 @@ from typing import Final, Self, TextIO
 
 from airflow_provider_orderedkafka.core.batches import Counts, Note, Planned, Tally
 from airflow_provider_orderedkafka.core.documents import Destination, Ends, Range, Report
-from airflow_provider_orderedkafka.core.limits import rows_left
+from airflow_provider_orderedkafka.core.next_range import rows_left
 from airflow_provider_orderedkafka.core.notation.secrets import masked
 from airflow_provider_orderedkafka.core.notation.spelling import counted, shown_duration
 from airflow_provider_orderedkafka.core.notation.starts import Moment

@@ -19,8 +19,15 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow_provider_orderedkafka.core.batches import SLICE_OFFSETS
 from airflow_provider_orderedkafka.core.codec import Document
 from airflow_provider_orderedkafka.core.documents import Isolation, Range
-from airflow_provider_orderedkafka.core.limits import place_after
-from airflow_provider_orderedkafka.core.next_range import Ends, NothingToLoad, Survey, check_ends, next_place, verdict
+from airflow_provider_orderedkafka.core.next_range import (
+    Ends,
+    NothingToLoad,
+    Survey,
+    check_ends,
+    next_place,
+    place_after,
+    verdict,
+)
 from airflow_provider_orderedkafka.core.notation.starts import Earliest
 from airflow_provider_orderedkafka.core.notation.subscriptions import Discovery, Named, Subscription
 from airflow_provider_orderedkafka.core.order.cuts import Close, Place, Slice, Span

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_orderedkafka.core.batches import Batch, Note, Setup, Tally
 from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.core.lanes import Facts, KeepOrder, Lane, Placement, lane
-from airflow_provider_orderedkafka.core.limits import check_bad
+from airflow_provider_orderedkafka.core.next_range import check_bad
 from airflow_provider_orderedkafka.core.notation.subscriptions import Named
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.kafka.provenance import SEQUENCE

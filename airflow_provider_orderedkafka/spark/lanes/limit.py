@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from airflow_provider_orderedkafka.compat.spark import spark_schema
 from airflow_provider_orderedkafka.core.batches import Allotment, Batch, Surplus
-from airflow_provider_orderedkafka.core.limits import allot, passes, place_after
+from airflow_provider_orderedkafka.core.next_range import allot, passes, place_after
 from airflow_provider_orderedkafka.core.order.positions import Position, TopicPartition
 from airflow_provider_orderedkafka.errors import UnreachableError
 from airflow_provider_orderedkafka.kafka.provenance import SOURCE, SOURCE_FIELDS

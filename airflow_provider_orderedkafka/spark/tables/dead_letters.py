@@ -15,7 +15,7 @@ import numpy as np
 from airflow_provider_orderedkafka.core.batches import Batch, Note
 from airflow_provider_orderedkafka.core.commits import name_of
 from airflow_provider_orderedkafka.core.documents import Ends
-from airflow_provider_orderedkafka.core.limits import check_bad
+from airflow_provider_orderedkafka.core.next_range import check_bad
 from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 from airflow_provider_orderedkafka.kafka.provenance import ORDINAL
 from airflow_provider_orderedkafka.kafka.replay.landed import Landed
