@@ -12,11 +12,11 @@ from typing import Any, Final, Literal, Self
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 
+from .batches import Progress
 from .codec import Document
 from .documents import DOUBTS, Kind, Ledger, Outcome, Range, Report
 from .lifecycle import outcome_of
 from .pacing import Pace, Verdict
-from .progress import Progress
 
 PARTITIONS_KEPT = 1_000
 

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from airflow_provider_orderedkafka.compat.airflow import kerberos_ticket
 from airflow_provider_orderedkafka.compat.spark_submit import CONTAINER, DRIVER, EXIT_CODE, ON_KUBERNETES, ON_YARN
+from airflow_provider_orderedkafka.core.batches import STOP_SECONDS, Progress
 from airflow_provider_orderedkafka.core.notation.secrets import masked
-from airflow_provider_orderedkafka.core.progress import STOP_SECONDS, Progress
 from airflow_provider_orderedkafka.errors import DocumentError, SettingError
 
 from .launching import interpreter, own_spark

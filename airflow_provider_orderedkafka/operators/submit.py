@@ -12,11 +12,11 @@ from airflow.sdk import BaseOperator
 
 from airflow_provider_orderedkafka.compat.spark_submit import why_not_started
 from airflow_provider_orderedkafka.context import books_of, fail, ledger_asset, skip, with_assets
+from airflow_provider_orderedkafka.core.batches import Progress
 from airflow_provider_orderedkafka.core.documents import REPORTED, Range, Report
 from airflow_provider_orderedkafka.core.lifecycle import ADVISE_AFTER, Action, way_out
 from airflow_provider_orderedkafka.core.notation.secrets import masked
 from airflow_provider_orderedkafka.core.notation.spelling import arguments
-from airflow_provider_orderedkafka.core.progress import Progress
 from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError, SettingError, may_retry
 from airflow_provider_orderedkafka.hooks.launching import (
     elsewhere,

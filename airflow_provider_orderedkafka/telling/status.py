@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, Self
 from airflow_provider_orderedkafka.compat.airflow import asset_state, has_asset_state, lost_supervisor
 from airflow_provider_orderedkafka.context import SCHEME, ledger_asset, now_ms, run_of, tell
 from airflow_provider_orderedkafka.core import status
+from airflow_provider_orderedkafka.core.batches import Progress
 from airflow_provider_orderedkafka.core.documents import Ledger, Range, Report
 from airflow_provider_orderedkafka.core.notation.secrets import masked
 from airflow_provider_orderedkafka.core.order.positions import Offsets
 from airflow_provider_orderedkafka.core.pacing import Verdict
-from airflow_provider_orderedkafka.core.progress import Progress
 from airflow_provider_orderedkafka.core.status import AuditRow, Status, Updater
 from airflow_provider_orderedkafka.job import Rows, job_of
 from airflow_provider_orderedkafka.load import OrderedLoad

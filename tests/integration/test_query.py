@@ -15,7 +15,7 @@ from support.ranges import whole_range
 from support.records import Records
 from support.topics import Topics
 
-from airflow_provider_orderedkafka.core.progress import Progress
+from airflow_provider_orderedkafka.core.batches import Progress
 from airflow_provider_orderedkafka.spark.application import attempt
 from airflow_provider_orderedkafka.spark.application import report as reporting
 from airflow_provider_orderedkafka.spark.application.batch_loop import Plan

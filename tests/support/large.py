@@ -12,10 +12,12 @@ from airflow_provider_orderedkafka.core import lifecycle, status
 from airflow_provider_orderedkafka.core.batches import (
     SLICE_OFFSETS,
     WINDOW,
+    AttemptStart,
     Counts,
     Note,
     Planned,
     Tally,
+    progress,
     size_of,
     window,
 )
@@ -25,7 +27,6 @@ from airflow_provider_orderedkafka.core.order.cuts import Span
 from airflow_provider_orderedkafka.core.order.planning import Planner
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.core.pacing import Verdict
-from airflow_provider_orderedkafka.core.progress import AttemptStart, progress
 from airflow_provider_orderedkafka.core.status import Status, Updater
 from airflow_provider_orderedkafka.job import Job, Work
 from airflow_provider_orderedkafka.loads import committing, loading, mirror, previews, ranges, resolving

@@ -9,11 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from airflow_provider_orderedkafka.compat.spark import tasks_running, volatile
-from airflow_provider_orderedkafka.core.batches import Counts, Holding, Planned
+from airflow_provider_orderedkafka.core.batches import STOP_SECONDS, Counts, Holding, Planned, Within
 from airflow_provider_orderedkafka.core.documents import Destination, Ends, Range, Report
 from airflow_provider_orderedkafka.core.next_range import rows_left
 from airflow_provider_orderedkafka.core.notation.spelling import counted
-from airflow_provider_orderedkafka.core.progress import STOP_SECONDS, Within
 from airflow_provider_orderedkafka.errors import FencedError, OrderedKafkaError, SettingError, StateError
 from airflow_provider_orderedkafka.job import Job
 from airflow_provider_orderedkafka.kafka.clients.traffic import sent

@@ -21,8 +21,7 @@ from time import monotonic, sleep
 from typing import TYPE_CHECKING, Final
 
 from airflow_provider_orderedkafka.compat.spark import running_plans
-from airflow_provider_orderedkafka.core.batches import Planned
-from airflow_provider_orderedkafka.core.progress import Within
+from airflow_provider_orderedkafka.core.batches import Planned, Within
 from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
 from airflow_provider_orderedkafka.spark.session.counting import heard
 from airflow_provider_orderedkafka.spark.session.starting import in_background

@@ -21,7 +21,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_provider_orderedkafka.compat.spark import READ, ROWS, SHUFFLED, RunningNode
-from airflow_provider_orderedkafka.core.progress import Within
+from airflow_provider_orderedkafka.core.batches import Within
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
