@@ -15,13 +15,12 @@ from airflow_provider_orderedkafka.core.lanes import KeepOrder
 from airflow_provider_orderedkafka.core.notation.subscriptions import Discovery, Named
 from airflow_provider_orderedkafka.core.order.positions import LARGEST, TopicPartition
 from airflow_provider_orderedkafka.errors import SettingError, UnknownTopicError
-from airflow_provider_orderedkafka.kafka.clients.pools import pooled_consumer
+from airflow_provider_orderedkafka.kafka.clients.pools import ReadSettings, pooled_consumer
 from airflow_provider_orderedkafka.kafka.lookup.log import PartitionReader
 from airflow_provider_orderedkafka.kafka.lookup.offsets import high_ends, log_starts
 from airflow_provider_orderedkafka.kafka.lookup.topics import discover, recheck
 from airflow_provider_orderedkafka.kafka.provenance import HEADER, located
 from airflow_provider_orderedkafka.kafka.read.columns import headers_of
-from airflow_provider_orderedkafka.kafka.read_settings import ReadSettings
 
 from .comparing import Found
 from .numbers import UNCOMPARED, Columns, Ints, Source, in_order, of_headers, records, rows

@@ -261,8 +261,8 @@ def _known(time: int) -> int | None:
 
 
 def _batches(brokers: Brokers, log: Log, planned: Range) -> list[Planned]:
+    from airflow_provider_orderedkafka.kafka.clients.pools import ReadSettings
     from airflow_provider_orderedkafka.kafka.read.slices import average_bytes
-    from airflow_provider_orderedkafka.kafka.read_settings import ReadSettings
 
     if not planned.offsets:
         return []

@@ -8,7 +8,7 @@ from support.sources import AIRFLOW_SIDE, ROOT, imports_of, label, module_name, 
 # From the ground up: a room may import those below it.
 GROUND = (
     *("errors", "core.order", "core.notation", "core", "load", "outputs", "storage"),
-    *("kafka", "kafka.read_settings", "kafka.provenance", "kafka.clients", "kafka.lookup", "kafka.read", "kafka.write"),
+    *("kafka", "kafka.provenance", "kafka.clients", "kafka.lookup", "kafka.read", "kafka.write"),
     *("kafka.replay", "decoding", "job", "reader", "loads", "audit"),
 )
 SPARK = (

@@ -20,11 +20,11 @@ from airflow_provider_orderedkafka.core.order.timeline import Sighting
 from airflow_provider_orderedkafka.errors import UnreachableError
 from airflow_provider_orderedkafka.kafka.clients import pools
 from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
+from airflow_provider_orderedkafka.kafka.clients.pools import ReadSettings
 from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
 from airflow_provider_orderedkafka.kafka.lookup.offsets import committed, high_ends, log_starts, newest
 from airflow_provider_orderedkafka.kafka.lookup.topics import discover
 from airflow_provider_orderedkafka.kafka.read.slices import read_slice
-from airflow_provider_orderedkafka.kafka.read_settings import ReadSettings
 
 pytestmark = pytest.mark.fault
 

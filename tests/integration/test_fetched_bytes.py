@@ -16,9 +16,9 @@ from airflow_provider_orderedkafka.core.order.cuts import NO_FLOOR, Slice, Span
 from airflow_provider_orderedkafka.core.order.planning import Planner, split, worthwhile
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.kafka.clients import traffic
+from airflow_provider_orderedkafka.kafka.clients.pools import ReadSettings, ReadTally
 from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
 from airflow_provider_orderedkafka.kafka.read.slices import fetching, read_slice
-from airflow_provider_orderedkafka.kafka.read_settings import ReadSettings, ReadTally
 
 PARTITIONS, EACH, SIZE = 20, 1_000, 1_000
 NEEDED = PARTITIONS * EACH * SIZE

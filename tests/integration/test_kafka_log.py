@@ -15,9 +15,9 @@ from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 from airflow_provider_orderedkafka.core.order.timeline import Sighting
 from airflow_provider_orderedkafka.errors import UnknownTopicError, UnreachableError
 from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
+from airflow_provider_orderedkafka.kafka.clients.pools import ReadSettings
 from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
 from airflow_provider_orderedkafka.kafka.read.slices import average_bytes
-from airflow_provider_orderedkafka.kafka.read_settings import ReadSettings
 
 LATEST = 1_800_000_000_000
 PATIENCE = 1_000

@@ -10,7 +10,7 @@ from support.records import Record
 from support.slices import whole
 from support.spark import since
 
-from airflow_provider_orderedkafka.kafka.read_settings import ReadSettings
+from airflow_provider_orderedkafka.kafka.clients.pools import ReadSettings
 from airflow_provider_orderedkafka.spark import register
 from airflow_provider_orderedkafka.spark.connector.reading import read_batches
 

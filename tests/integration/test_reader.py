@@ -10,10 +10,10 @@ from support.slices import FAR, rows, slice_of, stretch, whole
 
 from airflow_provider_orderedkafka.core.order.planning import split
 from airflow_provider_orderedkafka.errors import DataLossError, OrderViolationError, UnreachableError
+from airflow_provider_orderedkafka.kafka.clients.pools import ReadSettings, ReadTally
 from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
 from airflow_provider_orderedkafka.kafka.read.fetching import Fetch
 from airflow_provider_orderedkafka.kafka.read.slices import read_slice
-from airflow_provider_orderedkafka.kafka.read_settings import ReadSettings, ReadTally
 
 SOON = 20.0
 

@@ -26,11 +26,10 @@ from airflow_provider_orderedkafka.errors import (
     UnreachableError,
 )
 from airflow_provider_orderedkafka.kafka.clients import pools
-from airflow_provider_orderedkafka.kafka.clients.pools import PooledConsumer
+from airflow_provider_orderedkafka.kafka.clients.pools import PooledConsumer, ReadSettings
 from airflow_provider_orderedkafka.kafka.lookup.topics import topic_ids
 from airflow_provider_orderedkafka.kafka.read.fetching import Fetch
 from airflow_provider_orderedkafka.kafka.read.slices import read_slice
-from airflow_provider_orderedkafka.kafka.read_settings import ReadSettings
 from airflow_provider_orderedkafka.tools.broker.local_kafka import free_port
 
 AUTHORIZED = {

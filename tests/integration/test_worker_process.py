@@ -35,7 +35,7 @@ def test_a_worker_stays_small_and_does_not_grow_with_the_topic(kafka, topics, re
     program = f"""
 from pathlib import Path
 from support.slices import whole
-from airflow_provider_orderedkafka.kafka.read_settings import ReadSettings
+from airflow_provider_orderedkafka.kafka.clients.pools import ReadSettings
 from airflow_provider_orderedkafka.spark.connector.reading import read_batches
 settings = ReadSettings({{"bootstrap.servers": {kafka.bootstrap_servers!r}}}, include_headers=True)
 for end in ({third}, {2 * third}, {3 * third}):

@@ -15,9 +15,9 @@ from support.slices import rows
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Span
 from airflow_provider_orderedkafka.core.order.planning import Planner, split
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
+from airflow_provider_orderedkafka.kafka.clients.pools import ReadSettings
 from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
 from airflow_provider_orderedkafka.kafka.read.slices import fetching, read_slice
-from airflow_provider_orderedkafka.kafka.read_settings import ReadSettings
 
 BASE = 1_700_000_000_000
 FUTURE = 4_000_000_000_000

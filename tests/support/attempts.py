@@ -29,9 +29,9 @@ from airflow_provider_orderedkafka.errors import (
     UnreachableError,
 )
 from airflow_provider_orderedkafka.job import Allow, Job, Rows
+from airflow_provider_orderedkafka.kafka.clients.pools import ReadSettings
 from airflow_provider_orderedkafka.kafka.provenance import HEADER, read_provenance
 from airflow_provider_orderedkafka.kafka.read.fetched import FetchedRecords
-from airflow_provider_orderedkafka.kafka.read_settings import ReadSettings
 from airflow_provider_orderedkafka.kafka.write.partitioners import partitions_of
 from airflow_provider_orderedkafka.outputs import KafkaOutput
 from airflow_provider_orderedkafka.spark.application import by_hand

@@ -18,10 +18,10 @@ from airflow_provider_orderedkafka.core.order.cuts import Slice
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.core.order.timeline import Answer, BatchSize, Sighting
 from airflow_provider_orderedkafka.errors import DataLossError, DeliveryError
+from airflow_provider_orderedkafka.kafka.clients.pools import ReadSettings
 from airflow_provider_orderedkafka.kafka.provenance import HEADER
 from airflow_provider_orderedkafka.kafka.read.fetched import Columns, FetchedRecords
 from airflow_provider_orderedkafka.kafka.read.fetching import StretchProgress
-from airflow_provider_orderedkafka.kafka.read_settings import ReadSettings
 from airflow_provider_orderedkafka.kafka.replay.replays import Settled
 from airflow_provider_orderedkafka.kafka.write.producer import PooledProducer
 from support.simulated_log import Entry, SimulatedLog

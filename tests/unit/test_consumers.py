@@ -2,8 +2,7 @@
 
 import pytest
 
-from airflow_provider_orderedkafka.kafka.clients.pools import configuration, fetch_bytes
-from airflow_provider_orderedkafka.kafka.read_settings import ReadSettings
+from airflow_provider_orderedkafka.kafka.clients.pools import ReadSettings, configuration, fetch_bytes
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,9 @@ from support.scripted import ORDERS, REFUNDS, ScriptedConsumer, event, record
 from support.slices import slice_of, stretch
 
 from airflow_provider_orderedkafka.core.order.positions import TopicPartition
-from airflow_provider_orderedkafka.kafka.clients.pools import PooledConsumer
+from airflow_provider_orderedkafka.kafka.clients.pools import PooledConsumer, ReadSettings
 from airflow_provider_orderedkafka.kafka.read.fetched import Columns, Part
 from airflow_provider_orderedkafka.kafka.read.fetching import Fetch
-from airflow_provider_orderedkafka.kafka.read_settings import ReadSettings
 
 ONE_TOPIC = slice_of(stretch("orders", 0, 0, 3), stretch("orders", 2, 0, 3))
 TWO_TOPICS = slice_of(stretch("orders", 0, 0, 3), stretch("refunds", 0, 0, 3))

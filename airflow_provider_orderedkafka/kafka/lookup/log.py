@@ -26,9 +26,8 @@ from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 from airflow_provider_orderedkafka.core.order.timeline import Answer, BatchSize, Sighting
 from airflow_provider_orderedkafka.kafka.clients.answers import DEADLINE
 from airflow_provider_orderedkafka.kafka.clients.events import PartitionEvents, What
-from airflow_provider_orderedkafka.kafka.clients.pools import PooledConsumer, pooled_consumer
+from airflow_provider_orderedkafka.kafka.clients.pools import PooledConsumer, ReadSettings, pooled_consumer
 from airflow_provider_orderedkafka.kafka.clients.traffic import FRAME, sent
-from airflow_provider_orderedkafka.kafka.read_settings import ReadSettings
 
 from .offsets import first_at, newest
 from .topics import recheck

@@ -27,9 +27,8 @@ from airflow_provider_orderedkafka.core.order.cuts import Bound, Slice
 from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 from airflow_provider_orderedkafka.errors import DataLossError
 from airflow_provider_orderedkafka.kafka.clients.events import PartitionEvent, PartitionEvents, What
-from airflow_provider_orderedkafka.kafka.clients.pools import PooledConsumer
+from airflow_provider_orderedkafka.kafka.clients.pools import PooledConsumer, ReadSettings
 from airflow_provider_orderedkafka.kafka.lookup.topics import recheck
-from airflow_provider_orderedkafka.kafka.read_settings import ReadSettings
 
 from .fetched import Columns, FetchedRecords, Part
 from .sorting import counting

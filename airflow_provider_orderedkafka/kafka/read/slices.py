@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 from airflow_provider_orderedkafka.core.order.cuts import Bound, Close, Slice, Span, Stretch, joined
 from airflow_provider_orderedkafka.core.order.positions import Position, TopicPartition
 from airflow_provider_orderedkafka.errors import OrderViolationError, UnreachableError
-from airflow_provider_orderedkafka.kafka.clients.pools import fetch_bytes, pooled_consumer
+from airflow_provider_orderedkafka.kafka.clients.pools import ReadSettings, ReadTally, fetch_bytes, pooled_consumer
 from airflow_provider_orderedkafka.kafka.lookup.topics import check_topics
-from airflow_provider_orderedkafka.kafka.read_settings import ReadSettings, ReadTally
 
 from .columns import BatchBuilder
 from .fetched import FetchedRecords

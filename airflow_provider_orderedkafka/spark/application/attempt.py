@@ -15,9 +15,9 @@ from airflow_provider_orderedkafka.core.next_range import rows_left
 from airflow_provider_orderedkafka.core.notation.spelling import counted
 from airflow_provider_orderedkafka.errors import FencedError, OrderedKafkaError, SettingError, StateError
 from airflow_provider_orderedkafka.job import Job
+from airflow_provider_orderedkafka.kafka.clients.pools import ReadSettings
 from airflow_provider_orderedkafka.kafka.clients.traffic import sent
 from airflow_provider_orderedkafka.kafka.lookup.brokers import Brokers
-from airflow_provider_orderedkafka.kafka.read_settings import ReadSettings
 from airflow_provider_orderedkafka.spark.lanes.arguments import Arguments
 from airflow_provider_orderedkafka.spark.lanes.engine import SparkEngine
 from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames

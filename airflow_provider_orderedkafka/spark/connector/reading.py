@@ -14,7 +14,7 @@ from airflow_provider_orderedkafka.core.documents import Isolation
 from airflow_provider_orderedkafka.core.notation.spelling import meant
 from airflow_provider_orderedkafka.core.order.cuts import Slice
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.kafka.read_settings import ReadSettings, ReadTally
+from airflow_provider_orderedkafka.kafka.clients.pools import ReadSettings, ReadTally
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch

@@ -11,8 +11,8 @@ from airflow_provider_orderedkafka.core.documents import Destination
 from airflow_provider_orderedkafka.core.lanes import Placement, share_out, sizes
 from airflow_provider_orderedkafka.core.order.cuts import Slice
 from airflow_provider_orderedkafka.core.order.positions import Offsets
+from airflow_provider_orderedkafka.kafka.clients.pools import ReadSettings, ReadTally
 from airflow_provider_orderedkafka.kafka.clients.traffic import sent
-from airflow_provider_orderedkafka.kafka.read_settings import ReadSettings, ReadTally
 from airflow_provider_orderedkafka.kafka.replay.landed import Landed, LandedFilter, RowsPerRecord
 from airflow_provider_orderedkafka.kafka.write.partitioners import misplaced
 from airflow_provider_orderedkafka.kafka.write.settings import WriteSettings, Written
