@@ -35,9 +35,8 @@ from airflow_provider_orderedkafka.decoding.registry import Registry
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
 from airflow_provider_orderedkafka.kafka.clients.pools import MIB, ReadSettings, ReadTally
-from airflow_provider_orderedkafka.kafka.lookup.brokers import Brokers
 from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
-from airflow_provider_orderedkafka.kafka.lookup.survey import resolve, survey
+from airflow_provider_orderedkafka.kafka.lookup.survey import Brokers, resolve, survey
 from airflow_provider_orderedkafka.kafka.lookup.topics import discover
 from airflow_provider_orderedkafka.kafka.read.columns import BatchBuilder, names, schema
 from airflow_provider_orderedkafka.kafka.read.slices import fetching, read_slice

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from airflow_provider_orderedkafka.core.next_range import Firsts, NothingToLoad
     from airflow_provider_orderedkafka.core.notation.subscriptions import Discovery, Subscription
     from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
-    from airflow_provider_orderedkafka.kafka.lookup.brokers import Brokers
+    from airflow_provider_orderedkafka.kafka.lookup.survey import Brokers
     from airflow_provider_orderedkafka.loads.mirror import GroupMirror
     from airflow_provider_orderedkafka.loads.previews import Preview
     from airflow_provider_orderedkafka.outputs import NewTopics
@@ -64,7 +64,7 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
 
     @cached_property
     def _brokers(self) -> "Brokers":
-        from airflow_provider_orderedkafka.kafka.lookup.brokers import Brokers
+        from airflow_provider_orderedkafka.kafka.lookup.survey import Brokers
 
         return Brokers(self.config)
 

@@ -27,8 +27,7 @@ from airflow_provider_orderedkafka.core.order.timeline import PATIENCE, Log
 from airflow_provider_orderedkafka.core.pacing import Terms, Verdict
 from airflow_provider_orderedkafka.errors import DataLossError, OrderedKafkaError, UnknownTopicError
 from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
-from airflow_provider_orderedkafka.kafka.lookup.brokers import Brokers
-from airflow_provider_orderedkafka.kafka.lookup.survey import survey
+from airflow_provider_orderedkafka.kafka.lookup.survey import Brokers, survey
 
 from . import ranges
 from .books import check_chosen

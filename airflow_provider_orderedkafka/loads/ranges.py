@@ -43,8 +43,7 @@ from airflow_provider_orderedkafka.core.order.positions import Offsets
 from airflow_provider_orderedkafka.core.pacing import Since, Terms, Verdict
 from airflow_provider_orderedkafka.errors import DataLossError, SettingError, UnknownTopicError
 from airflow_provider_orderedkafka.kafka.clients.answers import check_allowed, listed
-from airflow_provider_orderedkafka.kafka.lookup.brokers import Kafka
-from airflow_provider_orderedkafka.kafka.lookup.survey import ResolvedStart, resolve, survey
+from airflow_provider_orderedkafka.kafka.lookup.survey import Kafka, ResolvedStart, resolve, survey
 
 from .books import First
 from .boundaries import Decider, Sight, interval

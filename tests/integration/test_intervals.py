@@ -10,7 +10,7 @@ from support.records import Record
 from airflow_provider_orderedkafka import OrderedLoad
 from airflow_provider_orderedkafka.core.next_range import NothingToLoad
 from airflow_provider_orderedkafka.errors import DataLossError, TopicChangedError, UnknownTopicError
-from airflow_provider_orderedkafka.kafka.lookup.brokers import Brokers
+from airflow_provider_orderedkafka.kafka.lookup.survey import Brokers
 from airflow_provider_orderedkafka.loads.ledger import LedgerStore
 from airflow_provider_orderedkafka.loads.ranges import plan_interval
 

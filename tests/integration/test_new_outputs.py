@@ -5,7 +5,7 @@ from threading import Thread
 import pytest
 
 from airflow_provider_orderedkafka.errors import SettingError, UnknownTopicError
-from airflow_provider_orderedkafka.kafka.lookup.brokers import Brokers
+from airflow_provider_orderedkafka.kafka.lookup.survey import Brokers
 from airflow_provider_orderedkafka.kafka.write.output_topics import look_up_outputs, made_ready
 from airflow_provider_orderedkafka.outputs import NewTopics
 

@@ -17,9 +17,8 @@ from airflow_provider_orderedkafka.errors import DataLossError, SettingError, Un
 from airflow_provider_orderedkafka.kafka.clients.answers import DEADLINE
 from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
 from airflow_provider_orderedkafka.kafka.lookup import offsets
-from airflow_provider_orderedkafka.kafka.lookup.brokers import Brokers
 from airflow_provider_orderedkafka.kafka.lookup.offsets import committed, first_at, high_ends, log_starts, newest
-from airflow_provider_orderedkafka.kafka.lookup.survey import ResolvedStart, readable_ends, resolve_start
+from airflow_provider_orderedkafka.kafka.lookup.survey import Brokers, ResolvedStart, readable_ends, resolve_start
 from airflow_provider_orderedkafka.kafka.lookup.topics import check_partitions, discover
 
 SECONDS = 8.0

@@ -17,7 +17,7 @@ from airflow_provider_orderedkafka.decoding.payloads import RecordDecoder
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
 from airflow_provider_orderedkafka.kafka.clients.pools import ReadSettings
-from airflow_provider_orderedkafka.kafka.lookup.brokers import Brokers
+from airflow_provider_orderedkafka.kafka.lookup.survey import Brokers
 from airflow_provider_orderedkafka.spark import register
 from airflow_provider_orderedkafka.spark.connector.versions import arrow_udf
 from airflow_provider_orderedkafka.spark.lanes.engine import SparkEngine

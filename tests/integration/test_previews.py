@@ -14,7 +14,7 @@ from airflow_provider_orderedkafka.core.notation.starts import Moment, parse_sta
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets
 from airflow_provider_orderedkafka.errors import TopicChangedError
-from airflow_provider_orderedkafka.kafka.lookup.brokers import Brokers
+from airflow_provider_orderedkafka.kafka.lookup.survey import Brokers
 from airflow_provider_orderedkafka.loads import ranges
 from airflow_provider_orderedkafka.loads.ledger import LedgerStore
 from airflow_provider_orderedkafka.loads.previews import preview, preview_replay

@@ -15,7 +15,7 @@ from airflow_provider_orderedkafka.core.notation.subscriptions import Named, lac
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.errors import DataLossError, UnknownTopicError
-from airflow_provider_orderedkafka.kafka.lookup.brokers import Brokers
+from airflow_provider_orderedkafka.kafka.lookup.survey import Brokers
 from airflow_provider_orderedkafka.loads import ranges
 from airflow_provider_orderedkafka.loads.ranges import plan_replay
 

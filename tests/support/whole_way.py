@@ -7,7 +7,7 @@ from airflow_provider_orderedkafka import OrderedLoad
 from airflow_provider_orderedkafka.core import lifecycle
 from airflow_provider_orderedkafka.core.documents import Report
 from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
-from airflow_provider_orderedkafka.kafka.lookup.brokers import Brokers
+from airflow_provider_orderedkafka.kafka.lookup.survey import Brokers
 from airflow_provider_orderedkafka.loads import ranges
 from airflow_provider_orderedkafka.loads.mirror import GroupMirror, group_of
 from support.applications import Application, dying_once, events

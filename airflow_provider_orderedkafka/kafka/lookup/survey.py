@@ -1,9 +1,12 @@
-"""Ask Kafka for everything that the next range depends on, and resolve a `Start` to offsets, now."""
+"""What a load asks of a cluster: `Kafka` is the port, `Brokers` asks the brokers of a configuration.
+
+`survey` asks for everything that the next range depends on; `resolve_start` resolves a `Start` to offsets, now.
+"""
 
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, Protocol
 
 from airflow_provider_orderedkafka.core.documents import Isolation
 from airflow_provider_orderedkafka.core.next_range import Deleted, Ends, Survey, deleted_at
@@ -20,15 +23,72 @@ from airflow_provider_orderedkafka.core.notation.starts import (
     Moment,
     Start,
 )
-from airflow_provider_orderedkafka.core.notation.subscriptions import Assigned, Discovery, Topic
+from airflow_provider_orderedkafka.core.notation.subscriptions import Assigned, Discovery, Subscription, Topic
 from airflow_provider_orderedkafka.core.order.cuts import FUTURE_TOLERANCE, NO_FLOOR, Bound, Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.core.order.timeline import PATIENCE, Log
 from airflow_provider_orderedkafka.core.pacing import Terms
 from airflow_provider_orderedkafka.errors import DataLossError, NotYetError, SettingError
 from airflow_provider_orderedkafka.kafka.clients.answers import listed
+from airflow_provider_orderedkafka.kafka.clients.config import SERVERS
+from airflow_provider_orderedkafka.kafka.lookup import offsets, topics
 
-from .brokers import Kafka
+from .log import KafkaLog
+
+
+class Kafka(Protocol):
+    """A cluster's answers; each raises UnreachableError, AccessDeniedError or UnknownTopicError instead."""
+
+    @property
+    def servers(self) -> str:
+        """The cluster's address, for messages."""
+        ...
+
+    def discover(self, subscription: Subscription) -> Discovery:
+        """The topics and partitions of a subscription."""
+        ...
+
+    def log_starts(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        """The first offset that each partition still has."""
+        ...
+
+    def high_ends(self, partitions: Iterable[TopicPartition], isolation: Isolation) -> Offsets:
+        """The offset up to which each partition can be read now: the last stable one, or the high watermark."""
+        ...
+
+    def committed(self, group: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The committed offsets of a group; partitions without one are left out."""
+        ...
+
+    def log(self, isolation: Isolation) -> Log:
+        """The records, as a planner asks for them."""
+        ...
+
+
+@dataclass(frozen=True)
+class Brokers:
+    """A cluster itself; can be pickled."""
+
+    config: Mapping[str, str] = field(repr=False)
+
+    @property
+    def servers(self) -> str:
+        return self.config[SERVERS]
+
+    def discover(self, subscription: Subscription) -> Discovery:
+        return topics.discover(self.config, subscription)
+
+    def log_starts(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        return offsets.log_starts(self.config, partitions)
+
+    def high_ends(self, partitions: Iterable[TopicPartition], isolation: Isolation) -> Offsets:
+        return offsets.high_ends(self.config, partitions, isolation)
+
+    def committed(self, group: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return offsets.committed(self.config, group, partitions)
+
+    def log(self, isolation: Isolation) -> Log:
+        return KafkaLog(self.config, isolation)
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,9 +32,9 @@ from airflow_provider_orderedkafka.core.notation.subscriptions import Named
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.errors import UnreachableError
 from airflow_provider_orderedkafka.kafka.clients.pools import ReadSettings, pooled_consumer
-from airflow_provider_orderedkafka.kafka.lookup.brokers import Brokers, Kafka
 from airflow_provider_orderedkafka.kafka.lookup.log import Fence, PartitionReader
 from airflow_provider_orderedkafka.kafka.lookup.offsets import high_ends, log_starts
+from airflow_provider_orderedkafka.kafka.lookup.survey import Brokers, Kafka
 from airflow_provider_orderedkafka.kafka.lookup.topics import recheck
 from airflow_provider_orderedkafka.kafka.provenance import HEADER, located, range_prefix
 from airflow_provider_orderedkafka.kafka.read.columns import headers_of

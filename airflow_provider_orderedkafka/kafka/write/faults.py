@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from airflow_provider_orderedkafka.errors import UnknownTopicError
-from airflow_provider_orderedkafka.kafka.lookup.brokers import Brokers
+from airflow_provider_orderedkafka.kafka.lookup.survey import Brokers
 from airflow_provider_orderedkafka.kafka.read.columns import nulls
 
 from .output_topics import OutputTopic, look_up_outputs

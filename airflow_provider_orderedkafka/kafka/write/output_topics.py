@@ -19,7 +19,7 @@ from airflow_provider_orderedkafka.core.notation.subscriptions import Named, Top
 from airflow_provider_orderedkafka.errors import AccessDeniedError, SettingError, UnknownTopicError
 from airflow_provider_orderedkafka.kafka.clients.answers import DEADLINE, DENIED, Patience, check_allowed, gather
 from airflow_provider_orderedkafka.kafka.clients.pools import admin
-from airflow_provider_orderedkafka.kafka.lookup.brokers import Kafka
+from airflow_provider_orderedkafka.kafka.lookup.survey import Kafka
 from airflow_provider_orderedkafka.kafka.lookup.topics import discover
 from airflow_provider_orderedkafka.outputs import EXAMPLE, NewTopics
 

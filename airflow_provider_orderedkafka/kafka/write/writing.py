@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from airflow_provider_orderedkafka.core.lanes import Partitioner
 from airflow_provider_orderedkafka.errors import OrderViolationError, RowError, SettingError
-from airflow_provider_orderedkafka.kafka.lookup.brokers import Brokers, Kafka
+from airflow_provider_orderedkafka.kafka.lookup.survey import Brokers, Kafka
 from airflow_provider_orderedkafka.kafka.provenance import ERROR_HEADER, HEADER, SEQUENCE, Stamp
 from airflow_provider_orderedkafka.kafka.read.columns import as_list, nulls, sizes
 

@@ -17,7 +17,7 @@ from airflow_provider_orderedkafka.errors import FencedError, OrderedKafkaError,
 from airflow_provider_orderedkafka.job import Job
 from airflow_provider_orderedkafka.kafka.clients.pools import ReadSettings
 from airflow_provider_orderedkafka.kafka.clients.traffic import sent
-from airflow_provider_orderedkafka.kafka.lookup.brokers import Brokers
+from airflow_provider_orderedkafka.kafka.lookup.survey import Brokers
 from airflow_provider_orderedkafka.spark.lanes.arguments import Arguments
 from airflow_provider_orderedkafka.spark.lanes.engine import SparkEngine
 from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
