@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 from airflow_provider_orderedkafka.core.order.cuts import Bound, Slice
 from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 from airflow_provider_orderedkafka.errors import DataLossError
-from airflow_provider_orderedkafka.kafka.clients.events import PartitionEvent, PartitionEvents, What
 from airflow_provider_orderedkafka.kafka.clients.pools import PooledConsumer, ReadSettings
+from airflow_provider_orderedkafka.kafka.lookup.log import PartitionEvent, PartitionEvents, What
 from airflow_provider_orderedkafka.kafka.lookup.topics import recheck
 
 from .fetched import Columns, FetchedRecords, Part
