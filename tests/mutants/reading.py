@@ -26,13 +26,13 @@ MUTANTS = [
     ),
     (
         "no sort",
-        f"{PACKAGE}/kafka/read/sorting.py",
+        f"{PACKAGE}/kafka/read/columns.py",
         {"order = _stable_order(order_time)": "order = np.arange(order_time.size)"},
         ("tests/unit/test_ordering.py",),
     ),
     (
         "ties by partition wrong",
-        f"{PACKAGE}/kafka/read/sorting.py",
+        f"{PACKAGE}/kafka/read/columns.py",
         {"grouped = _stable_order(rank)": "grouped = _stable_order(-rank)"},
         ("tests/unit/test_ordering.py",),
     ),
@@ -48,13 +48,13 @@ MUTANTS = [
     ),
     (
         "a wrong order is not found",
-        f"{PACKAGE}/kafka/read/sorting.py",
+        f"{PACKAGE}/kafka/read/columns.py",
         {"return None if rising.all()": "return None if True"},
         ("tests/unit/test_ordering.py",),
     ),
     (
         "late flag inverted",
-        f"{PACKAGE}/kafka/read/sorting.py",
+        f"{PACKAGE}/kafka/read/columns.py",
         {"late=counted & (timestamp < order_time)": "late=counted & (timestamp >= order_time)"},
         ("tests/unit/test_ordering.py",),
     ),
@@ -78,7 +78,7 @@ MUTANTS = [
     ),
     (
         "future timestamps count in a slice",
-        f"{PACKAGE}/kafka/read/sorting.py",
+        f"{PACKAGE}/kafka/read/columns.py",
         {"(timestamp >= 0) & (timestamp <= latest)": "timestamp >= 0"},
         ("tests/unit/test_ordering.py",),
     ),

@@ -17,9 +17,8 @@ from airflow_provider_orderedkafka.core.order.cuts import Bound, Floor, counts, 
 from airflow_provider_orderedkafka.core.order.planning import Planner, split
 from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 from airflow_provider_orderedkafka.kafka.clients.pools import PooledConsumer, ReadSettings
-from airflow_provider_orderedkafka.kafka.read.columns import Arrivals, BatchBuilder, Payloads
+from airflow_provider_orderedkafka.kafka.read.columns import Arrivals, BatchBuilder, Payloads, arrange
 from airflow_provider_orderedkafka.kafka.read.fetching import Fetch, OverBudget, StretchProgress
-from airflow_provider_orderedkafka.kafka.read.sorting import arrange
 
 LATEST = 20
 TIMES = st.integers(-1, LATEST + 3)

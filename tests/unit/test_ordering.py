@@ -6,8 +6,7 @@ import pytest
 from support.slices import slice_of, stretch
 
 from airflow_provider_orderedkafka.errors import OrderViolationError
-from airflow_provider_orderedkafka.kafka.read.columns import Arrivals, BatchBuilder, Payloads
-from airflow_provider_orderedkafka.kafka.read.sorting import Ordered, arrange
+from airflow_provider_orderedkafka.kafka.read.columns import Arrivals, BatchBuilder, Ordered, Payloads, arrange
 
 
 def arranged(slice_, *arrived):

@@ -30,8 +30,8 @@ from airflow_provider_orderedkafka.kafka.clients.pools import PooledConsumer, Re
 from airflow_provider_orderedkafka.kafka.lookup.log import PartitionEvent, PartitionEvents, What
 from airflow_provider_orderedkafka.kafka.lookup.topics import recheck
 
+from .columns import counting
 from .fetched import Columns, FetchedRecords, Part
-from .sorting import counting
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]

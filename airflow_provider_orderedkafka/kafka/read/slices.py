@@ -20,10 +20,9 @@ from airflow_provider_orderedkafka.errors import OrderViolationError, Unreachabl
 from airflow_provider_orderedkafka.kafka.clients.pools import ReadSettings, ReadTally, fetch_bytes, pooled_consumer
 from airflow_provider_orderedkafka.kafka.lookup.topics import check_topics
 
-from .columns import BatchBuilder
+from .columns import BatchBuilder, Ordered, arrange
 from .fetched import FetchedRecords
 from .fetching import Fetch, OverBudget
-from .sorting import Ordered, arrange
 
 _log = logging.getLogger(__name__)
 
