@@ -148,13 +148,13 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
 
     def make_ready(self, topics: Sequence[str], new: "NewTopics | None" = None) -> list[str]:
         """Check that output topics exist, and create those that do not if it is said how; remarks on it."""
-        from airflow_provider_orderedkafka.kafka.write.output_topics import made_ready
+        from airflow_provider_orderedkafka.kafka.write.settings import made_ready
 
         return made_ready(self.config, topics, new)
 
     def check_outputs(self, topics: Sequence[str], *, read_back: bool) -> None:
         """Raise what the application would raise for output topics that are not there, or that it may not use."""
-        from airflow_provider_orderedkafka.kafka.write.output_topics import check_readable, look_up_outputs
+        from airflow_provider_orderedkafka.kafka.write.settings import check_readable, look_up_outputs
 
         found = look_up_outputs(self._brokers, topics)
         check_readable(found.values() if read_back else ())

@@ -6,7 +6,7 @@ import pytest
 
 from airflow_provider_orderedkafka.errors import SettingError, UnknownTopicError
 from airflow_provider_orderedkafka.kafka.lookup.survey import Brokers
-from airflow_provider_orderedkafka.kafka.write.output_topics import look_up_outputs, made_ready
+from airflow_provider_orderedkafka.kafka.write.settings import look_up_outputs, made_ready
 from airflow_provider_orderedkafka.outputs import NewTopics
 
 

@@ -29,8 +29,8 @@ from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
 from airflow_provider_orderedkafka.kafka.lookup.offsets import GroupOffset, committed, write_commits
 from airflow_provider_orderedkafka.kafka.lookup.topics import discover
 from airflow_provider_orderedkafka.kafka.read.slices import read_slice
-from airflow_provider_orderedkafka.kafka.write.output_topics import made_ready
 from airflow_provider_orderedkafka.kafka.write.producer import Chunk, Deliveries, PooledProducer, make_producer
+from airflow_provider_orderedkafka.kafka.write.settings import made_ready
 
 PAGE = Path(__file__).parents[2] / "docs" / "security.md"
 CA, FOREIGN = Authority.make(), Authority.make("somebody else")

@@ -5,9 +5,8 @@ import pytest
 
 from airflow_provider_orderedkafka.kafka.read.columns import HEADERS
 from airflow_provider_orderedkafka.kafka.write.faults import Targets, find_faults
-from airflow_provider_orderedkafka.kafka.write.output_topics import OutputTopic
 from airflow_provider_orderedkafka.kafka.write.rows import MOST_HEADERS, Rows
-from airflow_provider_orderedkafka.kafka.write.settings import WriteSettings
+from airflow_provider_orderedkafka.kafka.write.settings import OutputTopic, WriteSettings
 from airflow_provider_orderedkafka.kafka.write.writing import DeadLetterTopic, dead_letters
 
 LARGE = 100 * 2**20

@@ -12,9 +12,8 @@ from airflow_provider_orderedkafka.errors import UnknownTopicError
 from airflow_provider_orderedkafka.kafka.lookup.survey import Brokers
 from airflow_provider_orderedkafka.kafka.read.columns import nulls
 
-from .output_topics import OutputTopic, look_up_outputs
 from .rows import EPOCH, MOST_HEADERS, NO_PARTITION, NOW, Ints, Rows, dictionary
-from .settings import WriteSettings
+from .settings import OutputTopic, WriteSettings, look_up_outputs
 
 FORMAT_BYTES: Final = 100
 """The maximum overhead of a batch of one record, besides its key, value and headers."""

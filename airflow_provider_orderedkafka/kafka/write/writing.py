@@ -38,11 +38,10 @@ from airflow_provider_orderedkafka.kafka.provenance import ERROR_HEADER, HEADER,
 from airflow_provider_orderedkafka.kafka.read.columns import as_list, nulls, sizes
 
 from .faults import Targets, find_faults
-from .output_topics import OutputTopic, look_up_outputs, with_limits
 from .partitioners import PARTITIONERS
 from .producer import Chunk, Deliveries, PooledProducer, producer_config
 from .rows import MOST_HEADERS, NO_PARTITION, NOW, Ints, Rows, columns_of, header_lists, sendable, without_provenance
-from .settings import Column, WriteSettings, Written, check_columns
+from .settings import Column, OutputTopic, WriteSettings, Written, check_columns, look_up_outputs, with_limits
 
 _log = logging.getLogger(__name__)
 
