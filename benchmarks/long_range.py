@@ -30,7 +30,7 @@ import pyarrow as pa
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from airflow_provider_orderedkafka.kafka.write.partitioners import partitions_of
+from airflow_provider_orderedkafka.kafka.write.writing import partitions_of
 from airflow_provider_orderedkafka.tools.broker.local_kafka import LocalKafka
 
 RECORDS, PARTITIONS, KEYS, SIZE = 50_000_000, 32, 10_007, 100

@@ -97,7 +97,7 @@ def _with_partition(frame: "DataFrame", partitions: int) -> "DataFrame":
     spread = _spread(frame, partitions)
     if "key" not in frame.columns:
         return frame.withColumn("partition", spread)
-    from airflow_provider_orderedkafka.kafka.write.partitioners import partitions_of
+    from airflow_provider_orderedkafka.kafka.write.writing import partitions_of
 
     def partition(key):  # type: ignore[no-untyped-def]
         return partitions_of(key, partitions)

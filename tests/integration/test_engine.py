@@ -12,7 +12,7 @@ from support.small_spark import SmallEngine
 from airflow_provider_orderedkafka.compat.spark import spark_schema
 from airflow_provider_orderedkafka.core.commits import IDENTITY
 from airflow_provider_orderedkafka.kafka.provenance import ORDINAL, SEQUENCE, SOURCE
-from airflow_provider_orderedkafka.kafka.write.partitioners import partitions_of
+from airflow_provider_orderedkafka.kafka.write.writing import partitions_of
 from airflow_provider_orderedkafka.spark.lanes.engine import Engine, SparkEngine
 from airflow_provider_orderedkafka.spark.session.counting import results, telling
 from airflow_provider_orderedkafka.spark.session.plans import PlanFacts

@@ -12,9 +12,8 @@ from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 from airflow_provider_orderedkafka.errors import OrderViolationError, RowError, UnknownTopicError
 from airflow_provider_orderedkafka.kafka.provenance import HEADER, Provenance, read_provenance
 from airflow_provider_orderedkafka.kafka.replay.landed import Landed, LandedFilter
-from airflow_provider_orderedkafka.kafka.write.partitioners import partitions_of
 from airflow_provider_orderedkafka.kafka.write.settings import WriteSettings, Written
-from airflow_provider_orderedkafka.kafka.write.writing import plan_write, write
+from airflow_provider_orderedkafka.kafka.write.writing import partitions_of, plan_write, write
 
 NOW = int(time.time() * 1_000)
 

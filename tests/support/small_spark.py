@@ -20,7 +20,7 @@ from pyspark.sql.types import DataType, IntegerType, LongType, NullType, StructF
 from airflow_provider_orderedkafka.core.commits import IDENTITY
 from airflow_provider_orderedkafka.core.lanes import OrderBy
 from airflow_provider_orderedkafka.kafka.provenance import ORDINAL, SEQUENCE, SOURCE, SOURCE_FIELDS
-from airflow_provider_orderedkafka.kafka.write.partitioners import partitions_of
+from airflow_provider_orderedkafka.kafka.write.writing import partitions_of
 from airflow_provider_orderedkafka.spark.lanes.making import with_source
 from airflow_provider_orderedkafka.spark.session.counting import TaskCounter
 from airflow_provider_orderedkafka.spark.session.plans import PlanFacts

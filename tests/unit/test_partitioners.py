@@ -4,7 +4,7 @@ import zlib
 
 import pyarrow as pa
 
-from airflow_provider_orderedkafka.kafka.write.partitioners import PARTITIONERS, misplaced
+from airflow_provider_orderedkafka.kafka.write.writing import PARTITIONERS, misplaced
 
 
 def batch(*rows: tuple[bytes | None, int]) -> pa.RecordBatch:

@@ -14,8 +14,8 @@ from airflow_provider_orderedkafka.core.order.positions import Offsets
 from airflow_provider_orderedkafka.kafka.clients.pools import ReadSettings, ReadTally
 from airflow_provider_orderedkafka.kafka.clients.traffic import sent
 from airflow_provider_orderedkafka.kafka.replay.landed import Landed, LandedFilter, RowsPerRecord
-from airflow_provider_orderedkafka.kafka.write.partitioners import misplaced
 from airflow_provider_orderedkafka.kafka.write.settings import WriteSettings, Written
+from airflow_provider_orderedkafka.kafka.write.writing import misplaced
 from airflow_provider_orderedkafka.spark.connector.reading import read_batches, read_records
 from airflow_provider_orderedkafka.spark.session.counting import results, telling
 

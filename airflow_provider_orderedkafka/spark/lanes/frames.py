@@ -31,8 +31,8 @@ from airflow_provider_orderedkafka.kafka.clients.traffic import Traffic, sent
 from airflow_provider_orderedkafka.kafka.lookup.survey import Kafka
 from airflow_provider_orderedkafka.kafka.provenance import ERROR, SOURCE, SOURCE_FIELDS
 from airflow_provider_orderedkafka.kafka.replay.landed import RowsPerRecord
-from airflow_provider_orderedkafka.kafka.write.partitioners import misplaced
 from airflow_provider_orderedkafka.kafka.write.settings import WriteSettings
+from airflow_provider_orderedkafka.kafka.write.writing import misplaced
 from airflow_provider_orderedkafka.spark.connector.reading import read_batches, spark_columns
 from airflow_provider_orderedkafka.spark.connector.stream import Cluster
 from airflow_provider_orderedkafka.spark.session.counting import TaskCounter

@@ -16,9 +16,8 @@ from airflow_provider_orderedkafka.kafka.provenance import SEQUENCE
 from airflow_provider_orderedkafka.kafka.read.slices import sample
 from airflow_provider_orderedkafka.kafka.replay.landed import RowsPerRecord
 from airflow_provider_orderedkafka.kafka.replay.replays import OutputBrokers, Outputs
-from airflow_provider_orderedkafka.kafka.write.partitioners import PARTITIONERS, misplaced
 from airflow_provider_orderedkafka.kafka.write.settings import Keyless, WriteSettings, Written, check_readable
-from airflow_provider_orderedkafka.kafka.write.writing import plan_write
+from airflow_provider_orderedkafka.kafka.write.writing import PARTITIONERS, misplaced, plan_write
 from airflow_provider_orderedkafka.outputs import KafkaOutput, check_not_fed_back
 from airflow_provider_orderedkafka.spark.connector.options import settings_of
 from airflow_provider_orderedkafka.spark.ordering import default_writers
