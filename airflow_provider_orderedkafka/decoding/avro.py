@@ -22,8 +22,8 @@ import pyarrow.compute as pc
 from airflow_provider_orderedkafka.errors import SettingError
 
 from .bad_records import Errors, message_of, sound
-from .column_types import MOST_DIGITS
 from .evolution import ALIASES, DEFAULT, PLAIN, cast, converted, kept, meaning, meanings
+from .formats import MOST_DIGITS
 
 Values = Sequence[Any]
 Make = Callable[[Values], Any]

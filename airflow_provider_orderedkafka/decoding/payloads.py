@@ -27,9 +27,8 @@ from airflow_provider_orderedkafka.errors import SchemaChangedError, SettingErro
 
 from .avro import AvroWriter
 from .bad_records import Errors, too_many, with_errors
-from .column_types import arrow_type, parsed_columns
 from .evolution import clashes, merged, new_fields
-from .formats import INSTALLED_BY, Avro, Decode, Format, Json, JsonSchema, Protobuf, has
+from .formats import INSTALLED_BY, Avro, Decode, Format, Json, JsonSchema, Protobuf, arrow_type, has, parsed_columns
 from .json_values import JsonWriter, columns_of
 from .protobuf import ProtobufWriter
 from .registry import NoSchemaError, Registered, Registry

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_orderedkafka.decoding.column_types import arrow_type, parsed_columns
+from airflow_provider_orderedkafka.decoding.formats import arrow_type, parsed_columns
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
 from airflow_provider_orderedkafka.kafka.provenance import ERROR, SOURCE
 from airflow_provider_orderedkafka.spark.lanes.making import ArrowTransform, with_source

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_orderedkafka.decoding.avro import AvroWriter
-from airflow_provider_orderedkafka.decoding.column_types import arrow_type, parsed_columns
+from airflow_provider_orderedkafka.decoding.formats import arrow_type, parsed_columns
 from airflow_provider_orderedkafka.decoding.json_values import JsonWriter
 from airflow_provider_orderedkafka.decoding.protobuf import ProtobufWriter
 

@@ -3,7 +3,7 @@ from decimal import Decimal
 
 import pytest
 
-from airflow_provider_orderedkafka.decoding.column_types import arrow_type, parsed_columns
+from airflow_provider_orderedkafka.decoding.formats import arrow_type, parsed_columns
 from airflow_provider_orderedkafka.decoding.json_values import JsonWriter, columns_of
 from airflow_provider_orderedkafka.errors import SettingError
 
