@@ -12,9 +12,8 @@ from airflow_provider_orderedkafka.core.status import COUNTED, AuditRow
 from airflow_provider_orderedkafka.errors import FINAL, TEMPORARY
 
 from .comparing import FINDINGS, UNKNOWN, Compared, Finding, Found, Promised, compare
-from .folders import CannotReadError
 from .messages import OutputTopics, Turns, named_topics, read_source
-from .tables import read_table
+from .tables import CannotReadError, read_table
 
 MOST_ROWS: Final = 2_000_000
 """About how many rows are compared at a time: some 300 bytes each. A range that has more is compared alone."""

@@ -23,11 +23,13 @@ from airflow_provider_orderedkafka.core.lanes import KeepOrder
 from airflow_provider_orderedkafka.core.status import COUNTED
 from airflow_provider_orderedkafka.kafka.provenance import WHOLE_RECORD
 
-from .folders import FORMATS
 from .numbers import UNCOMPARED, Columns, Ints, Mask, Source
 
 UNKNOWN: Final = "unknown"
 FINDINGS: Final = tuple(what for what in COUNTED if what != UNKNOWN)
+FORMATS: Final = ("parquet", "orc", "json", "avro")
+"""Those of files that keep bytes and times."""
+
 FILES: Final = tuple(f"{kind}:" for kind in FORMATS)
 """Outputs whose files have their rows in the order of the load, whatever else is kept in order."""
 

@@ -13,8 +13,8 @@ A row's partition is chosen here, so that it does not change while a batch is wr
 partitions in the middle of a batch, even such as nobody knows yet who looks for the batch later; here they count from
 the next batch on. A key goes where the producer's partitioner would place it among this many partitions. A row that
 names its partition keeps it. A row without a key is placed by its source: a replay places it in the same partition.
-Dead letters are placed alike. `PARTITIONERS` compute a key's partition as producers do: the same as librdkafka's, and for
-`murmur2` as Kafka's own default for records with a key.
+Dead letters are placed alike. `PARTITIONERS` compute a key's partition as librdkafka does, and by `murmur2` as Kafka's
+own default does for records with a key.
 
 A dead letter has the row's key, value, headers and timestamp, its provenance, and the header `orderedkafka.error` with
 what was wrong. What its topic would refuse is left out: key, value and headers of a row that is too large, a timestamp
