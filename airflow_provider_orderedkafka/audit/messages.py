@@ -4,8 +4,7 @@ import struct
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, Final, Self
+from typing import Any, Self
 
 import numpy as np
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Message
@@ -15,17 +14,14 @@ from airflow_provider_orderedkafka.core.lanes import KeepOrder
 from airflow_provider_orderedkafka.core.notation.subscriptions import Discovery, Named
 from airflow_provider_orderedkafka.core.order.positions import LARGEST, TopicPartition
 from airflow_provider_orderedkafka.errors import SettingError, UnknownTopicError
-from airflow_provider_orderedkafka.kafka.clients.pools import ReadSettings, pooled_consumer
-from airflow_provider_orderedkafka.kafka.lookup.log import PartitionReader
+from airflow_provider_orderedkafka.kafka.lookup.log import read_much, reading
 from airflow_provider_orderedkafka.kafka.lookup.offsets import high_ends, log_starts
-from airflow_provider_orderedkafka.kafka.lookup.topics import discover, recheck
+from airflow_provider_orderedkafka.kafka.lookup.topics import discover
 from airflow_provider_orderedkafka.kafka.provenance import HEADER, located
 from airflow_provider_orderedkafka.kafka.read.columns import headers_of
 
 from .comparing import Found
 from .numbers import UNCOMPARED, Columns, Ints, Source, in_order, of_headers, records, rows
-
-_TUNING: Final = {"queued.max.messages.kbytes": "16384", "fetch.max.bytes": "16000000"}
 
 Spans = Mapping[TopicPartition, tuple[int, int]]
 
@@ -34,10 +30,7 @@ def messages_in(config: Mapping[str, str], spans: Spans, isolation: Isolation) -
     """The records between these offsets as they arrive, in order within each partition."""
     left = {partition: start for partition, (start, end) in spans.items() if start < end}
     ends = {partition: end for partition, (_, end) in spans.items()}
-    settings = ReadSettings({**_TUNING, **config}, isolation=isolation)
-    with pooled_consumer(settings) as pooled:
-        reader = PartitionReader(pooled, ends, settings.deadline, partial(recheck, config, list(left), {}))
-        reader.begin(left)
+    with reading(read_much(config, isolation), left, ends) as reader:
         while reader.positions:
             found = reader.take()
             yield [each for each in found if each.offset() < ends[TopicPartition(each.topic(), each.partition())]]

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from io import BytesIO
-from itertools import accumulate, chain
+from itertools import chain
 from typing import Any, Final, Self
 from uuid import UUID
 
@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from airflow_provider_orderedkafka.errors import SettingError
 
 from .bad_records import Errors, message_of, sound
-from .evolution import ALIASES, DEFAULT, PLAIN, cast, converted, kept, meaning, meanings
+from .evolution import ALIASES, DEFAULT, PLAIN, cast, converted, kept, mask, meaning, meanings, offsets
 from .formats import MOST_DIGITS
 
 Values = Sequence[Any]
@@ -186,7 +186,7 @@ class _Schema:
         def make(values: Values) -> Any:
             given = [value or () for value in values]
             flat = items.make(list(chain.from_iterable(given)))
-            return pa.ListArray.from_arrays(_offsets(given), flat, mask=_mask(values))
+            return pa.ListArray.from_arrays(offsets(given), flat, mask=mask(values))
 
         def default(values: Any) -> list[Any]:
             if not isinstance(values, list):
@@ -255,12 +255,12 @@ def _record(name: str, nodes: list[tuple[dict[str, Any], Node]]) -> Node:
     physical = {"type": "record", "name": name, "fields": [{"name": n, "type": node.physical} for n, node in named]}
 
     def make(values: Values) -> Any:
-        mask = _mask(values)
-        if mask is None:
+        null = mask(values)
+        if null is None:
             children = [node.make([value[name] for value in values]) for name, node in named]
         else:
             children = [node.make([None if v is None else v[name] for v in values]) for name, node in named]
-        return pa.StructArray.from_arrays(children, names=[name for name, _ in named], mask=mask)
+        return pa.StructArray.from_arrays(children, names=[name for name, _ in named], mask=null)
 
     def default(value: Any) -> dict[str, Any]:
         return {
@@ -289,7 +289,7 @@ def _map(values: Node) -> Node:
         maps = [each or {} for each in given]
         keys = pa.array(list(chain.from_iterable(maps)), pa.string())
         items = values.make(list(chain.from_iterable(each.values() for each in maps)))
-        return pa.MapArray.from_arrays(_offsets(maps), keys, items, mask=_mask(given))
+        return pa.MapArray.from_arrays(offsets(maps), keys, items, mask=mask(given))
 
     def default(given: dict[str, Any]) -> dict[str, Any]:
         return {key: values.default(value) for key, value in given.items()}
@@ -332,8 +332,8 @@ def _decimal(array: Any, scale: int) -> Any:
     values = cast(array, pa.binary()).to_pylist()
     numbers = [0 if value is None else int.from_bytes(value, "big", signed=True) for value in values]
     data = b"".join([number.to_bytes(_DECIMAL_BYTES, "little", signed=True) for number in numbers])
-    mask = _mask(values)
-    valid = None if mask is None else pc.invert(mask).buffers()[1]
+    null = mask(values)
+    valid = None if null is None else pc.invert(null).buffers()[1]
     found = pa.Array.from_buffers(pa.decimal128(MOST_DIGITS, scale), len(values), [valid, pa.py_buffer(data)])
     found.validate(full=True)  # that none has more digits than there are
     return found
@@ -385,11 +385,3 @@ _COLUMNS: Final[dict[tuple[Any, str], Any]] = {
     },
 }
 """The columns of logical types on their physical ones; all others are what they are made of."""
-
-
-def _offsets(lists: Sequence[Any]) -> Any:
-    return pa.array([0, *accumulate(map(len, lists))], pa.int32())
-
-
-def _mask(values: Values) -> Any:
-    return pa.array([value is None for value in values], pa.bool_()) if None in values else None

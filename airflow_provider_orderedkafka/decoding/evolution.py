@@ -13,6 +13,7 @@ import json
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
+from itertools import accumulate
 from typing import Any, Final
 
 import pyarrow as pa
@@ -106,6 +107,15 @@ def kept(array: Any) -> str:
     with pa.ipc.new_stream(sink, batch.schema) as stream:
         stream.write_batch(batch)
     return b64encode(sink.getvalue()).decode()
+
+
+def offsets(lists: Sequence[Any]) -> Any:
+    """Where each of these lists begins and ends among their items."""
+    return pa.array([0, *accumulate(map(len, lists))], pa.int32())
+
+
+def mask(values: Sequence[Any]) -> Any:
+    return pa.array([value is None for value in values], pa.bool_()) if None in values else None
 
 
 def merged(fields: Sequence[Any]) -> Any:

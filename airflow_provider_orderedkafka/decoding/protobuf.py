@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
-from itertools import accumulate, chain
+from itertools import chain
 from typing import Any, Final, Self
 
 import pyarrow as pa
@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from airflow_provider_orderedkafka.errors import SettingError
 
 from .bad_records import Errors, message_of, sound
-from .evolution import NUMBER, PLAIN, cast, converted, meaning, meanings
+from .evolution import NUMBER, PLAIN, cast, converted, mask, meaning, meanings, offsets
 
 Make = Callable[[Sequence[Any]], Any]
 Column = tuple[Any, Make]
@@ -163,9 +163,8 @@ def _message(descriptor: Any, inside: tuple[str, ...]) -> Column:
     kind = pa.struct([_numbered(descriptor, field, own) for field, (own, _) in columns])
 
     def make(values: Sequence[Any]) -> Any:
-        mask = pa.array([value is None for value in values], pa.bool_()) if None in values else None
         children = [make(_values(field, values)) for field, (_, make) in columns]
-        return pa.StructArray.from_arrays(children, names=kind.names, mask=mask)
+        return pa.StructArray.from_arrays(children, names=kind.names, mask=mask(values))
 
     return pa.field("", kind), make
 
@@ -193,7 +192,7 @@ def _field(field: Any, inside: tuple[str, ...]) -> Column:
     def make(values: Sequence[Any]) -> Any:
         given = [value or () for value in values]
         flat = make_elements(list(chain.from_iterable(given)))
-        return pa.ListArray.from_arrays(_offsets(given), flat)
+        return pa.ListArray.from_arrays(offsets(given), flat)
 
     return pa.field("", kind), make
 
@@ -206,7 +205,7 @@ def _map(entry: Any, inside: tuple[str, ...]) -> Column:
         pairs = [sorted(value.items()) if value else () for value in values]
         flat = list(chain.from_iterable(pairs))
         found = (make_keys([k for k, _ in flat]), make_items([v for _, v in flat]))
-        return pa.MapArray.from_arrays(_offsets(pairs), *found)
+        return pa.MapArray.from_arrays(offsets(pairs), *found)
 
     return pa.field("", kind), make
 
@@ -252,10 +251,6 @@ def _symbols(array: Any, enums: list[Any]) -> Any:
     encoded = cast(array, pa.int32()).dictionary_encode()
     found = [names.get(number, str(number)) for number in encoded.dictionary.to_pylist()]
     return pa.array(found, pa.string()).take(encoded.indices)
-
-
-def _offsets(lists: Sequence[Any]) -> Any:
-    return pa.array([0, *accumulate(map(len, lists))], pa.int32())
 
 
 def _text(message: Any) -> str:

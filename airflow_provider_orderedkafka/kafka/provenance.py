@@ -1,7 +1,6 @@
 """The header `orderedkafka`, which says where a record came from.
 
     read_provenance(headers) -> Provenance | None       for people who audit their output
-    Stamp(range).headers(source, ordinals) -> list[bytes]
     range_prefix(range) -> bytes                        what every header of that range begins with
 
 A row is known by its range, the position of its source record and its ordinal: its number among the rows that this
@@ -22,14 +21,10 @@ the first ones of their records. A dead letter has one header more, `orderedkafk
 
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
+from typing import Any, Final, Literal, NamedTuple
 
 from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 from airflow_provider_orderedkafka.errors import DocumentError, SettingError
-
-if TYPE_CHECKING:
-    import numpy as np
 
 SOURCE: Final = "_source"
 SOURCE_FIELDS: Final = ("topic", "partition", "offset", "order_time")
@@ -50,10 +45,10 @@ ERROR_HEADER = "orderedkafka.error"
 VERSION = 2
 
 _LONGEST_ID = 255
-_LONGEST_TOPIC = 249
 _NOWHERE = -1
-_SOURCE = struct.Struct(">iiqq")
-_SOURCE_LAYOUT = (("ordinal", ">i4"), ("partition", ">i4"), ("offset", ">i8"), ("time", ">i8"))
+AFTER_PREFIX = struct.Struct(">iiqq")
+"""Ordinal, partition, offset and order time."""
+
 _BEFORE_SOURCE = {1: 12, 2: 0}
 """The bytes of each version between the range's id and the part that both share: in version 1 the batch, the writer and
 all but the last bytes of the row, which are where the ordinal is now."""
@@ -131,54 +126,5 @@ def _decode(value: Any) -> Provenance:
 def located(value: bytes, at: int) -> tuple[int, int, int, int, bytes]:
     """Ordinal, partition, offset, order time and topic of a header whose range's id ends at this byte."""
     at += _BEFORE_SOURCE[value[0]]
-    ordinal, partition, offset, time = _SOURCE.unpack_from(value, at)
-    return ordinal if value[0] > 1 else 0, partition, offset, time, value[at + _SOURCE.size :]
-
-
-class Positions(Protocol):
-    """The sources of rows, as columns."""
-
-    @property
-    def codes(self) -> "np.ndarray[Any, Any]": ...
-
-    @property
-    def partitions(self) -> "np.ndarray[Any, Any]": ...
-
-    @property
-    def offsets(self) -> "np.ndarray[Any, Any]": ...
-
-    @property
-    def times(self) -> "np.ndarray[Any, Any]":
-        """Order times, in milliseconds."""
-
-    def topic_names(self) -> list[bytes]: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Stamp:
-    """Makes the headers of a range's rows, many at once."""
-
-    range_id: str
-
-    @property
-    def most_bytes(self) -> int:
-        return len(HEADER) + len(range_prefix(self.range_id)) + _SOURCE.size + _LONGEST_TOPIC
-
-    def headers(self, source: "Positions", ordinals: "np.ndarray[Any, Any]") -> list[bytes]:
-        import numpy as np
-
-        prefix, topics = range_prefix(self.range_id), source.topic_names()
-        suffix = topics[0] if len(set(topics)) == 1 else b""
-        layout = np.dtype(
-            [("prefix", f"V{len(prefix)}"), *_SOURCE_LAYOUT] + [("topic", f"V{len(suffix)}")] * bool(suffix)
-        )
-        table = np.empty(len(ordinals), layout)
-        table["prefix"] = np.void(prefix)
-        if suffix:
-            table["topic"] = np.void(suffix)
-        table["ordinal"], table["partition"] = ordinals, source.partitions
-        table["offset"], table["time"] = source.offsets, source.times
-        fixed: list[bytes] = table.view(f"V{layout.itemsize}").tolist()
-        if suffix or not len(ordinals):
-            return fixed
-        return [head + topics[code] for head, code in zip(fixed, source.codes.tolist(), strict=True)]
+    ordinal, partition, offset, time = AFTER_PREFIX.unpack_from(value, at)
+    return ordinal if value[0] > 1 else 0, partition, offset, time, value[at + AFTER_PREFIX.size :]

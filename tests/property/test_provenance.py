@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 from airflow_provider_orderedkafka.errors import DocumentError, SettingError
-from airflow_provider_orderedkafka.kafka.provenance import HEADER, Provenance, Stamp, range_prefix, read_provenance
-from airflow_provider_orderedkafka.kafka.write.rows import Source
+from airflow_provider_orderedkafka.kafka.provenance import HEADER, Provenance, range_prefix, read_provenance
+from airflow_provider_orderedkafka.kafka.write.rows import Source, Stamp
 
 longs = st.integers(0, 2**63 - 1)
 ids = st.text(min_size=1, max_size=60)

@@ -45,8 +45,7 @@ from airflow_provider_orderedkafka.core.pacing import WatcherState
 from airflow_provider_orderedkafka.core.status import Backlog, BatchRow, RangeRow, Status
 from airflow_provider_orderedkafka.decoding.formats import Avro, Decode, Protobuf
 from airflow_provider_orderedkafka.job import Allow, Application, Job, Rows, Work
-from airflow_provider_orderedkafka.kafka.provenance import Stamp
-from airflow_provider_orderedkafka.kafka.write.rows import Source
+from airflow_provider_orderedkafka.kafka.write.rows import Source, Stamp
 from airflow_provider_orderedkafka.loads import ledger, mirror
 from airflow_provider_orderedkafka.outputs import DeltaOutput, IcebergOutput, KafkaOutput, NewTopics
 from airflow_provider_orderedkafka.spark.connector.stream import StreamOffset

@@ -17,7 +17,7 @@ that is what a `Fence` finds out.
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from enum import Enum
 from functools import partial
 from itertools import starmap
@@ -245,6 +245,25 @@ class PartitionReader:
         self.begin({partition: max(start, position)})
 
 
+@contextmanager
+def reading(
+    settings: ReadSettings, starts: Mapping[TopicPartition, int], limits: Mapping[TopicPartition, int]
+) -> Iterator[PartitionReader]:
+    """A reader of these partitions, from `starts` on; whoever has it lets go of those that reached their limits."""
+    with pooled_consumer(settings) as pooled:
+        rechecks = partial(recheck, settings.kafka, list(starts), {})
+        reader = PartitionReader(pooled, limits, settings.deadline, rechecks)
+        reader.begin(starts)
+        yield reader
+
+
+def read_much(config: Mapping[str, str], isolation: Isolation) -> ReadSettings:
+    """The settings of whoever reads outputs or sources back, as much as there is; the user's own win."""
+    return ReadSettings({**_MUCH, **config}, isolation=isolation)
+
+
+_MUCH: Final = {"queued.max.messages.kbytes": "16384", "fetch.max.bytes": "16000000"}
+
 _ANSWER_SECONDS: Final = 0.5
 _WIDER: Final = 16
 _FARTHEST: Final = _WIDER**8
@@ -288,11 +307,9 @@ class Fence:
         for partition, at in asked.items():
             if partition in refused:
                 self._ends[partition] = min(at, self._ends.get(partition, at))
-            self._ahead[partition] = 0 if partition in refused else self._further(partition)
+            further = min(max(1, self._ahead.get(partition, 0)) * _WIDER, _FARTHEST)
+            self._ahead[partition] = 0 if partition in refused else further
         return not self._before(positions)
-
-    def _further(self, partition: TopicPartition) -> int:
-        return min(max(1, self._ahead.get(partition, 0)) * _WIDER, _FARTHEST)
 
     def _before(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """The partitions that were not read up to their fence, or have no fence yet."""
@@ -362,15 +379,11 @@ class KafkaLog:
         came = (sent() - before).fetched_bytes
         return BatchSize(max(records, came * records // size), max(came, size)) if records and came else None
 
-    @contextmanager
     def _reading(
         self, starts: Mapping[TopicPartition, int], limits: Mapping[TopicPartition, int], tuning: Mapping[str, str]
-    ) -> Iterator[PartitionReader]:
-        settings = ReadSettings({**self._config, **tuning}, isolation=self._isolation)
-        with pooled_consumer(settings) as pooled:
-            reader = PartitionReader(pooled, limits, self._deadline, partial(recheck, self._config, list(limits), {}))
-            reader.begin(starts)
-            yield reader
+    ) -> AbstractContextManager[PartitionReader]:
+        settings = ReadSettings({**self._config, **tuning}, isolation=self._isolation, deadline=self._deadline)
+        return reading(settings, starts, limits)
 
 
 class BoundSearch:
@@ -393,8 +406,8 @@ class BoundSearch:
     def judge(self, partition: TopicPartition, offset: int, timestamp: int) -> None:
         if partition not in self.open or offset >= self._limits[partition]:
             return
-        passed = self.open[partition]
-        if self._satisfied(self._bounds[partition], timestamp):
+        passed, time = self.open[partition], self._bounds[partition].time
+        if time is None or (counts(timestamp, self._latest) and timestamp >= time):
             self._close(partition, Sighting(offset, timestamp, passed))
         elif passed >= self._patience:
             self._close(partition, Sighting(offset, timestamp, passed + 1, gave_up=True))
@@ -406,9 +419,6 @@ class BoundSearch:
         for partition, position in positions.items():
             if partition in self.open and position >= self._limits[partition]:
                 self._close(partition, Sighting(None, NO_TIMESTAMP, self.open[partition]))
-
-    def _satisfied(self, bound: Bound, timestamp: int) -> bool:
-        return bound.time is None or (counts(timestamp, self._latest) and timestamp >= bound.time)
 
     def _close(self, partition: TopicPartition, sighting: Sighting) -> None:
         del self.open[partition]

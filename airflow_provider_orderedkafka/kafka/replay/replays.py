@@ -23,7 +23,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -31,11 +30,9 @@ import numpy as np
 from airflow_provider_orderedkafka.core.notation.subscriptions import Named
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.errors import UnreachableError
-from airflow_provider_orderedkafka.kafka.clients.pools import ReadSettings, pooled_consumer
-from airflow_provider_orderedkafka.kafka.lookup.log import Fence, PartitionReader
+from airflow_provider_orderedkafka.kafka.lookup.log import Fence, read_much, reading
 from airflow_provider_orderedkafka.kafka.lookup.offsets import high_ends, log_starts
 from airflow_provider_orderedkafka.kafka.lookup.survey import Brokers, Kafka
-from airflow_provider_orderedkafka.kafka.lookup.topics import recheck
 from airflow_provider_orderedkafka.kafka.provenance import HEADER, located, range_prefix
 from airflow_provider_orderedkafka.kafka.read.columns import headers_of
 from airflow_provider_orderedkafka.kafka.write.producer import PooledProducer, lend
@@ -44,7 +41,6 @@ from .landed import Landed
 
 _log = logging.getLogger(__name__)
 
-_TUNING: Final = {"queued.max.messages.kbytes": "16384", "fetch.max.bytes": "16000000"}
 _LOOK_SECONDS: Final = 0.1
 
 Take = Callable[[Sequence[Any]], int]
@@ -196,10 +192,7 @@ class _Outputs:
 
     def _read(self, wanted: Mapping[TopicPartition, int], ends: Offsets) -> int:
         came, expected = 0, dict(wanted)
-        settings = ReadSettings({**_TUNING, **self._config}, isolation="read_uncommitted")
-        with pooled_consumer(settings) as pooled:
-            reader = PartitionReader(pooled, ends, settings.deadline, partial(recheck, self._config, list(wanted), {}))
-            reader.begin(wanted)
+        with reading(read_much(self._config, "read_uncommitted"), wanted, ends) as reader:
             while reader.positions:
                 messages = reader.take()
                 came += self._take(messages)

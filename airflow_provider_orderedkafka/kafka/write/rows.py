@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 from airflow_provider_orderedkafka.kafka.provenance import (
+    AFTER_PREFIX,
     ERROR,
     ERROR_HEADER,
     HEADER,
@@ -24,7 +25,7 @@ from airflow_provider_orderedkafka.kafka.provenance import (
     SOURCE,
     Provenance,
     SourceColumns,
-    Stamp,
+    range_prefix,
 )
 from airflow_provider_orderedkafka.kafka.read.columns import Payloads, Records, as_array, as_list, nulls, sizes
 
@@ -97,6 +98,36 @@ class Source:
             return None
         row = rows[0]
         return self.topics[self.codes[row]], int(self.partitions[row]), int(self.offsets[row])
+
+
+_LONGEST_TOPIC: Final = 249
+_LAYOUT: Final = (("ordinal", ">i4"), ("partition", ">i4"), ("offset", ">i8"), ("time", ">i8"))
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """Makes the provenance headers of a range's rows, many at once."""
+
+    range_id: str
+
+    @property
+    def most_bytes(self) -> int:
+        return len(HEADER) + len(range_prefix(self.range_id)) + AFTER_PREFIX.size + _LONGEST_TOPIC
+
+    def headers(self, source: Source, ordinals: Ints) -> list[bytes]:
+        prefix, topics = range_prefix(self.range_id), source.topic_names()
+        suffix = topics[0] if len(set(topics)) == 1 else b""
+        layout = np.dtype([("prefix", f"V{len(prefix)}"), *_LAYOUT] + [("topic", f"V{len(suffix)}")] * bool(suffix))
+        table = np.empty(len(ordinals), layout)
+        table["prefix"] = np.void(prefix)
+        if suffix:
+            table["topic"] = np.void(suffix)
+        table["ordinal"], table["partition"] = ordinals, source.partitions
+        table["offset"], table["time"] = source.offsets, source.times
+        fixed: list[bytes] = table.view(f"V{layout.itemsize}").tolist()
+        if suffix or not len(ordinals):
+            return fixed
+        return [head + topics[code] for head, code in zip(fixed, source.codes.tolist(), strict=True)]
 
 
 class Ordinals:

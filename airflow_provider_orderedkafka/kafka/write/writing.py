@@ -38,12 +38,23 @@ from numpy.typing import NDArray
 from airflow_provider_orderedkafka.core.lanes import Partitioner, Placement
 from airflow_provider_orderedkafka.errors import OrderViolationError, RowError, SettingError
 from airflow_provider_orderedkafka.kafka.lookup.survey import Brokers, Kafka
-from airflow_provider_orderedkafka.kafka.provenance import ERROR_HEADER, HEADER, SEQUENCE, Stamp
+from airflow_provider_orderedkafka.kafka.provenance import ERROR_HEADER, HEADER, SEQUENCE
 from airflow_provider_orderedkafka.kafka.read.columns import Records, as_array, as_list, nulls, sizes
 
 from .faults import Targets, find_faults
 from .producer import Chunk, Deliveries, PooledProducer, producer_config
-from .rows import MOST_HEADERS, NO_PARTITION, NOW, Ints, Rows, columns_of, header_lists, sendable, without_provenance
+from .rows import (
+    MOST_HEADERS,
+    NO_PARTITION,
+    NOW,
+    Ints,
+    Rows,
+    Stamp,
+    columns_of,
+    header_lists,
+    sendable,
+    without_provenance,
+)
 from .settings import Column, OutputTopic, WriteSettings, Written, check_columns, look_up_outputs, with_limits
 
 _log = logging.getLogger(__name__)
