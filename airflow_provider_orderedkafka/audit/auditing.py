@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import islice
 from typing import Any, Final, Literal
 
@@ -99,17 +99,7 @@ class Audit:
         """The document."""
         each = [one.to_json() for one in self.ranges]
         names = (*COUNTED, "late", "dead_letters")
-        places = [
-            {
-                "range": one.range_id,
-                "what": place.what,
-                "record": place.record,
-                "output": place.output,
-                "why": place.why,
-            }
-            for one in self.ranges
-            for place in one.compared.places
-        ]
+        places = [{"range": one.range_id, **asdict(place)} for one in self.ranges for place in one.compared.places]
         sums = {name: sum(one[name] for one in each) for name in names}
         others: dict[str, Any] = {"others": dict(self.others), "silent": self.silent}
         return {"ranges": each, **sums, "places": places, **others}

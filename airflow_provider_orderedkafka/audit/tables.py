@@ -209,19 +209,20 @@ def read_table(report: Report, found: Found) -> Found:
     """
     to = report.destination
     assert to is not None
+    called = to.called or report.range_id
     kind, _, place = to.output.partition(":")
     taking = _Taking(report, found)
     if kind in _LAKES:
         before = None if report.before is None else report.before.table
-        lake = _Lake(place, to.location, _called(report), "" if before is None else before.table)
+        lake = _Lake(place, to.location, called, "" if before is None else before.table)
         taking.take(_LAKES[kind](lake))
     elif kind in FORMATS:
-        taking.take(files_of(kind, place, _called(report), copied=to.copied))
+        taking.take(files_of(kind, place, called, copied=to.copied))
     else:
         raise CannotReadError(f"{kind}:{place}: files of {kind} do not keep bytes and times as they are")
     kind, _, place = to.dead_letters.partition(":")
     if kind in _LAKES:
-        taking.take(_LAKES[kind](_Lake(place, to.dead_letters_location, _called(report))), dead=True)
+        taking.take(_LAKES[kind](_Lake(place, to.dead_letters_location, called)), dead=True)
     return taking.found
 
 
@@ -234,6 +235,7 @@ class _Taking:
 
     def __post_init__(self) -> None:
         self._codes = codes_of(self.report)
+        self._copied = self.report.destination is not None and self.report.destination.copied
         self._places = list(self.found.places)
         self._at: dict[str, int] = {}
         self._nameless, self._numbered = 0, True
@@ -247,12 +249,11 @@ class _Taking:
         self._nameless = 0
 
     def _take(self, place: str, batch: pa.RecordBatch, *, dead: bool) -> None:
-        copied = _is_copied(self.report)
         if IDENTITY in batch.schema.names:
             source, ordinals = batch.column(IDENTITY), batch.column(IDENTITY).field("ordinal").to_pylist()
             sources = [source.field(name).to_pylist() for name in PLACE]
-        elif {*COPIED} <= {*batch.schema.names} if copied else _says_where(batch):
-            self._numbered &= copied
+        elif {*COPIED} <= {*batch.schema.names} if self._copied else _says_where(batch):
+            self._numbered &= self._copied
             sources, ordinals = [batch.column(name).to_pylist() for name in PLACE], [0] * batch.num_rows
         else:
             self._nameless += batch.num_rows
@@ -267,7 +268,7 @@ class _Taking:
             dead=[dead] * batch.num_rows,
             place=[self._place(place)] * batch.num_rows,
             at=range(begin, begin + batch.num_rows),
-            **(_compared(batch) if copied else dict.fromkeys(COMPARED, [UNCOMPARED] * batch.num_rows)),
+            **(_compared(batch) if self._copied else dict.fromkeys(COMPARED, [UNCOMPARED] * batch.num_rows)),
         )
 
     def _place(self, name: str) -> int:
@@ -282,10 +283,6 @@ def _says_where(batch: pa.RecordBatch) -> bool:
     if len(columns) < len(PLACE) or any(column.null_count for column in columns):
         return False
     return pa.types.is_string(columns[0].type) and all(pa.types.is_integer(column.type) for column in columns[1:])
-
-
-def _is_copied(report: Report) -> bool:
-    return report.destination is not None and report.destination.copied
 
 
 def _compared(batch: pa.RecordBatch) -> dict[str, Iterable[int]]:
@@ -395,10 +392,6 @@ def _explained(output: str, package: str) -> Iterator[None]:
         raise CannotReadError(f"{output}: to read it back, install {package} beside this package") from error
     except Exception as error:
         raise CannotReadError(f"{output} cannot be read here: {error}") from error
-
-
-def _called(report: Report) -> str:
-    return (report.destination.called if report.destination else "") or report.range_id
 
 
 _LAKES: Final[Mapping[str, Callable[[_Lake], Batches]]] = {"delta": _delta, "iceberg": _iceberg}

@@ -127,7 +127,9 @@ _SENTENCES = {
 def status_of(book: Ledger | Claim, range_id: str, *, complete: bool = False) -> RangeStatus:
     """The status of a range in a ledger or a claim; `complete` means that its complete report was found."""
     if book.open is not None and book.open.range_id == range_id:
-        return _of_open(book.open, complete=complete)
+        begun = RangeState.SUBMITTED if book.open.attempt else RangeState.PLANNED
+        state = RangeState.SUCCEEDED if complete else begun
+        return RangeStatus(range_id, state, book.open.owner, book.open.attempt)
     outcome = outcome_of(book, range_id)
     if outcome is None:
         return RangeStatus(range_id, RangeState.UNKNOWN)
@@ -139,12 +141,6 @@ def outcome_of(book: Ledger | Claim, range_id: str) -> Outcome | None:
     """The latest outcome of the range, if the book still has it."""
     ended = (each for each in reversed(book.outcomes) if each.kind in {"committed", "abandoned"})
     return next((each for each in ended if each.range_id == range_id), None)
-
-
-def _of_open(opened: Open, *, complete: bool) -> RangeStatus:
-    begun = RangeState.SUBMITTED if opened.attempt else RangeState.PLANNED
-    state = RangeState.SUCCEEDED if complete else begun
-    return RangeStatus(opened.range_id, state, opened.owner, opened.attempt)
 
 
 def parted(owner: str) -> tuple[str, str]:
@@ -257,7 +253,9 @@ def submitted(book: Book, checkpoint: str, machine: str) -> Book:
 
 def reopened(claim: Claim, owner: str) -> Claim:
     """Open a committed range again, without its checkpoint."""
-    return replace(claim, open=Open(_last(claim).range_id, owner))
+    if not claim.outcomes:
+        raise LifecycleError("no range was ever loaded under this claim")
+    return replace(claim, open=Open(claim.outcomes[-1].range_id, owner))
 
 
 def committed(ledger: Ledger, loaded: Range, report: Report, run: str, now: int) -> Ledger:
@@ -327,12 +325,6 @@ def open_of(book: Ledger | Claim) -> Open:
     if book.open is None:
         raise LifecycleError("no range is open")
     return book.open
-
-
-def _last(claim: Claim) -> Outcome:
-    if not claim.outcomes:
-        raise LifecycleError("no range was ever loaded under this claim")
-    return claim.outcomes[-1]
 
 
 def check_proof(opened: Open, loaded: Range, report: Report) -> None:

@@ -140,10 +140,14 @@ def _decided(pace: Pace, situation: Situation, due: int | None) -> tuple[bool, s
     if pace.max_delay is not None and _at_once(pace, situation):
         return True, f"{_there(situation)}, and the first run waits for no delay"
     if pace.enough is not None and situation.offsets >= pace.enough:
-        return True, f"{_there(situation)}{_enough(pace)}"
+        enough = "" if pace.min_offsets is None else f", {pace.min_offsets:,} are enough"
+        return True, f"{_there(situation)}{enough}"
     if pace.max_delay is not None and due is not None and situation.now >= due:
-        return True, _late(pace, situation, pace.max_delay)
-    return False, _held(pace, situation, due)
+        over = f"the delay of {shown_duration(pace.max_delay)} ran out"
+        return True, f"{_there(situation, pace.min_offsets)}, and {over}"
+    none = "no delay is set" if pace.max_delay is None else "no record among them"
+    delay = none if due is None else _delay(situation, due)
+    return False, f"{_there(situation, pace.min_offsets)}, {delay}" + _behind_transactions(situation)
 
 
 def until(due: int, now: int) -> Verdict:
@@ -158,24 +162,10 @@ def _nothing(situation: Situation, due: int | None) -> str:
     return f"nothing to load{young}{delay}" + _behind_transactions(situation)
 
 
-def _late(pace: Pace, situation: Situation, delay: int) -> str:
-    return f"{_there(situation, pace.min_offsets)}, and the delay of {shown_duration(delay)} ran out"
-
-
-def _held(pace: Pace, situation: Situation, due: int | None) -> str:
-    none = "no delay is set" if pace.max_delay is None else "no record among them"
-    delay = none if due is None else _delay(situation, due)
-    return f"{_there(situation, pace.min_offsets)}, {delay}" + _behind_transactions(situation)
-
-
 def _there(situation: Situation, asked: int | None = None) -> str:
     if asked is not None:
         return f"{situation.offsets:,} of {asked:,} offsets are there"
     return f"{counted(situation.offsets, 'offset')} {'is' if situation.offsets == 1 else 'are'} there"
-
-
-def _enough(pace: Pace) -> str:
-    return "" if pace.min_offsets is None else f", {pace.min_offsets:,} are enough"
 
 
 def _delay(situation: Situation, due: int) -> str:

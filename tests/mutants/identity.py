@@ -151,7 +151,7 @@ MUTANTS = [
     ),
     (
         "ordinal left out of the header",
-        f"{PACKAGE}/kafka/provenance.py",
+        f"{PACKAGE}/kafka/write/rows.py",
         {'table["ordinal"], table["partition"] = ordinals,': 'table["ordinal"], table["partition"] = 0,'},
         (MODEL,),
     ),

@@ -7,7 +7,7 @@ from airflow_provider_orderedkafka.kafka.read.columns import HEADERS
 from airflow_provider_orderedkafka.kafka.write.faults import Targets, find_faults
 from airflow_provider_orderedkafka.kafka.write.rows import MOST_HEADERS, Rows
 from airflow_provider_orderedkafka.kafka.write.settings import OutputTopic, WriteSettings
-from airflow_provider_orderedkafka.kafka.write.writing import DeadLetterTopic, dead_letters
+from airflow_provider_orderedkafka.kafka.write.writing import dead_letters
 
 LARGE = 100 * 2**20
 OUT, DEAD = (OutputTopic(name, f"id-{name}", 3, max_bytes=LARGE) for name in ("out", "dead"))
@@ -34,6 +34,6 @@ def test_a_row_with_more_headers_than_can_be_read_again_is_refused(range_id: str
 
 def test_a_dead_letter_keeps_its_headers_where_those_of_its_own_fit_too() -> None:
     rows, _ = rows_of(MOST_HEADERS, MOST_HEADERS - 2)
-    letters = dead_letters(rows, {0: "wrong", 1: "wrong"}, DeadLetterTopic(DEAD, LARGE), [b"s", b"s"])
+    letters = dead_letters(rows, {0: "wrong", 1: "wrong"}, DEAD, LARGE, [b"s", b"s"])
     assert [len(headers) for headers in letters.headers] == [2, MOST_HEADERS]
     assert letters.values == [None, b"x"]

@@ -168,7 +168,6 @@ class TimeIndex:
         self._answers: dict[int, list[Answer | None]] = {}
         self._rows: dict[int, Row] = {}
         self._times: list[int] = []
-        self.lookups = 0
 
     def start(self) -> Row:
         """The row at the floor: nothing has begun."""
@@ -189,20 +188,18 @@ class TimeIndex:
             highest = self.span.latest
         return self.beyond(max(min(highest, self.span.latest), self._lowest, *self._floors) + 1)
 
-    def forget_rows(self) -> None:
-        """Drop cached rows, after an own index was added."""
-        self._rows.clear()
-        self._times.clear()
-
     def read_own(self, partition: TopicPartition) -> None:
         """Read the partition's share of the span, and use that as its index from now on."""
         start, end = self.span.start[partition], self.span.end[partition]
         records = self._log.scan(partition, start, end)
         self.own[partition] = OwnIndex.read(records, start, end, self.span.latest)
-        self.forget_rows()
+        self._rows.clear()
+        self._times.clear()
 
     def at(self, times: Sequence[int]) -> list[Row]:
-        self._ask([time for time in dict.fromkeys(times) if self.known(time) is None])
+        if unknown := [time for time in dict.fromkeys(times) if self.known(time) is None]:
+            for time, answers in zip(unknown, self._log.first_at(self._asked, unknown), strict=True):
+                self._answers[time] = [answers.get(partition) for partition in self.span.partitions]
         found = [self.known(time) for time in times]
         return [row for row in found if row is not None]
 
@@ -223,13 +220,6 @@ class TimeIndex:
         """The broker's answer for this time and the span's n-th partition, if it was asked."""
         answers = self._answers.get(time)
         return None if answers is None else answers[partition]
-
-    def _ask(self, times: list[int]) -> None:
-        if not times:
-            return
-        self.lookups += len(times)
-        for time, answers in zip(times, self._log.first_at(self._asked, times), strict=True):
-            self._answers[time] = [answers.get(partition) for partition in self.span.partitions]
 
     def _add(self, time: int) -> Row:
         offsets, until = [], self.span.latest

@@ -45,18 +45,6 @@ class Ordered:
         rising = (time > 0) | ((time == 0) & ((rank > 0) | ((rank == 0) & (offset > 0))))
         return None if rising.all() else int(rows.start + np.argmin(rising))
 
-    def read_in(self, rows: slice) -> dict[int, int]:
-        """How many these rows are, by the rank of their partition."""
-        return _counted(self.rank[rows])
-
-    def late_in(self, rows: slice) -> dict[int, int]:
-        """How many of these rows are late, by the rank of their partition."""
-        return _counted(self.rank[rows][self.late[rows]])
-
-
-def _counted(ranks: Ints) -> dict[int, int]:
-    return {rank: count for rank, count in enumerate(np.bincount(ranks).tolist()) if count}
-
 
 def counting(timestamp: Ints, latest: int) -> NDArray[np.bool_]:
     """Which timestamps count: `core.cuts.counts`, for a column."""
@@ -244,7 +232,7 @@ class BatchBuilder:
     """Builds the batches of one slice, with all columns or the requested ones."""
 
     def __init__(self, slice_: Slice, arrivals: Arrivals, ordered: Ordered, only: Sequence[str] | None = None) -> None:
-        self._schema = schema(include_headers=arrivals.headers is not None, only=only)
+        self.schema = schema(include_headers=arrivals.headers is not None, only=only)
         self._arrivals = arrivals
         self._ordered = ordered
         partitions = [stretch.partition for stretch in slice_.stretches]
@@ -256,10 +244,6 @@ class BatchBuilder:
         self._sizes = sizes[ordered.arrival]
         headers = 0 if arrivals.headers is None else arrivals.headers.sizes[ordered.arrival]
         self._row_bytes = self._sizes + headers + _ROW_BYTES
-
-    @property
-    def schema(self) -> Any:
-        return self._schema
 
     def spans(self, batch_bytes: int) -> Iterator[slice]:
         """The rows of each batch: about this many bytes, at least one row."""
@@ -281,8 +265,8 @@ class BatchBuilder:
         return {partition: int(offset) for partition, offset in zip(self._all, following, strict=True) if offset >= 0}
 
     def batch(self, rows: slice) -> Any:
-        columns = [self.column(name, rows) for name in self._schema.names]
-        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+        columns = [self.column(name, rows) for name in self.schema.names]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
     def column(self, name: str, rows: Which) -> Any:
         return _MAKE[name](self, rows)

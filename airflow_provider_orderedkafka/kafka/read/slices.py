@@ -154,9 +154,10 @@ def _place(ordered: Ordered, partitions: list[TopicPartition], row: int) -> Posi
 
 def _count(tally: ReadTally, piece: Slice, ordered: Ordered, rows: slice, payload: int) -> None:
     tally.bytes += payload
-    for counter, counts in ((tally.read, ordered.read_in(rows)), (tally.late, ordered.late_in(rows))):
-        for rank, count in counts.items():
-            counter[piece.stretches[rank].partition] += count
+    ranks, late = ordered.rank[rows], ordered.late[rows]
+    for counter, some in ((tally.read, ranks), (tally.late, ranks[late])):
+        for rank in np.flatnonzero(counts := np.bincount(some)).tolist():
+            counter[piece.stretches[rank].partition] += int(counts[rank])
 
 
 RECORDS: Final = 4_000

@@ -166,8 +166,8 @@ def _headers(rows: Rows, aims: Aims) -> Findings:
 
 def _timestamp(rows: Rows, aims: Aims) -> Findings:
     off = np.where(np.isin(rows.timestamps, (NOW, EPOCH)), 0, rows.timestamps - int(time.time() * 1_000))
-    for way, setting, difference in (("ahead of", "after", off), ("behind", "before", -off)):
-        most = aims.each(_AHEAD_OR_BEHIND[setting], _NO_BOUND)
+    ahead, behind = aims.each(lambda topic: topic.ahead, _NO_BOUND), aims.each(lambda topic: topic.behind, _NO_BOUND)
+    for way, setting, difference, most in (("ahead of", "after", off, ahead), ("behind", "before", -off, behind)):
 
         def reason(index: int, way: str = way, setting: str = setting, most: Ints = most) -> str:
             return (
@@ -190,8 +190,4 @@ def _epoch(rows: Rows, aims: Aims) -> Findings:
         )
 
 
-_AHEAD_OR_BEHIND: Final[dict[str, Callable[[OutputTopic], int]]] = {
-    "after": lambda output: output.ahead,
-    "before": lambda output: output.behind,
-}
 _RULES: Final = (_own, _topic, _partition, _size, _key, _headers, _timestamp, _epoch)

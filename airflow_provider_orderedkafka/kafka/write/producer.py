@@ -120,7 +120,8 @@ class PooledProducer:
                 with self.lock:
                     sent = self._fill(chunk, sent, failed)
                 if sent < len(chunk.values):
-                    self._make_room(deliveries)
+                    few = int(len(self.producer) * _ROOM)
+                    self._wait(lambda: self.producer.poll(_POLL_SECONDS), few, deliveries)
             self.producer.poll(0)
             deliveries.check()
 
@@ -154,9 +155,6 @@ class PooledProducer:
             ) from error
         return len(chunk.values)
 
-    def _make_room(self, deliveries: Deliveries) -> None:
-        self._wait(lambda: self.producer.poll(_POLL_SECONDS), int(len(self.producer) * _ROOM), deliveries)
-
     def _wait(self, look: Callable[[], object], target: int, deliveries: Deliveries) -> None:
         """Poll until at most `target` records are unacknowledged; a deadline without progress is an error."""
         fewest, last_progress = len(self.producer), time.monotonic()
@@ -171,9 +169,10 @@ class PooledProducer:
             elif silent > min(_SURE_AFTER, self.deadline) and (refused := self._refusal()):
                 raise refused
             elif silent > self.deadline:
+                heard = f" (last heard: {self.troubles[-1].str()})" if self.troubles else ""
                 raise DeliveryError(
-                    f"Kafka acknowledged nothing for {self.deadline:g} s while {left:,} records waited"
-                    f"{self._last_trouble()}; are its brokers up and reachable? ('kafka.delivery.timeout.ms')"
+                    f"Kafka acknowledged nothing for {self.deadline:g} s while {left:,} records waited{heard}; are its "
+                    "brokers up and reachable? ('kafka.delivery.timeout.ms')"
                 )
         deliveries.check()
 
@@ -181,9 +180,6 @@ class PooledProducer:
         """The error for a refusal that the client reported since it last made progress."""
         found = (refusal(error, self.config, "to take records") for error in self.troubles)
         return next(filter(None, found), None)
-
-    def _last_trouble(self) -> str:
-        return f" (last heard: {self.troubles[-1].str()})" if self.troubles else ""
 
     @contextmanager
     def _failing_well(self, deliveries: Deliveries) -> Iterator[None]:

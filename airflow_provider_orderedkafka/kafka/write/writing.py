@@ -175,7 +175,7 @@ class _Task:
                 **({} if place is None else {**place[0]._asdict(), "offset": place[1]}),
             )
         stamps = None if self.stamp is None else rows.stamps(self.stamp)
-        chunk = dead_letters(rows, faults, DeadLetterTopic(output, self.targets.max_bytes(output)), stamps)
+        chunk = dead_letters(rows, faults, output, self.targets.max_bytes(output), stamps)
         count = np.full(len(rows), self.settings.partitions.get(output.name, 0))
         places = placed(rows, np.full(len(rows), NO_PARTITION), count, self.settings)
         chunk = replace(chunk, partitions=[places[index] for index in faults])
@@ -244,30 +244,25 @@ _ERROR_BYTES: Final = 2_000
 _OWN_HEADERS: Final = 2
 
 
-@dataclass(frozen=True, slots=True)
-class DeadLetterTopic:
-    """The dead letter topic, and the maximum bytes of key, value and headers there."""
-
-    output: OutputTopic
-    max_bytes: int
-
-
-def dead_letters(rows: Rows, faults: dict[int, str], target: DeadLetterTopic, stamps: list[bytes] | None) -> Chunk:
+def dead_letters(
+    rows: Rows, faults: dict[int, str], output: OutputTopic, max_bytes: int, stamps: list[bytes] | None
+) -> Chunk:
+    """The faulty rows, for a topic that takes at most so many bytes of key, value and headers."""
     places = list(faults)
     sizes = rows.record_bytes()[places]
     few = rows.header_counts()[places] + _OWN_HEADERS <= MOST_HEADERS
-    fits = ((sizes <= target.max_bytes - _ERROR_BYTES) & few).tolist()
+    fits = ((sizes <= max_bytes - _ERROR_BYTES) & few).tolist()
     own = [[]] * len(rows) if rows.headers is None else header_lists(rows.headers)
     headers = [
         _headers(own[place] if fit else [], faults[place], stamps[place] if stamps else None)
         for place, fit in zip(places, fits, strict=True)
     ]
     return Chunk(
-        topics=[target.output.name] * len(places),
+        topics=[output.name] * len(places),
         values=_kept(as_list(rows.values), places, fits),
         keys=_kept([None] * len(rows) if rows.keys is None else as_list(rows.keys), places, fits),
         partitions=[NO_PARTITION] * len(places),
-        timestamps=_in_bounds(sendable(rows.timestamps[places]), target.output),
+        timestamps=_in_bounds(sendable(rows.timestamps[places]), output),
         headers=headers,
         describe=lambda key, _value: f"a dead letter with key {key!r}",
     )
@@ -299,7 +294,7 @@ _WORD: Final = 4
 
 
 def partitions_of(keys: Any, partitions: int) -> Any:
-    array = keys.combine_chunks() if isinstance(keys, pa.ChunkedArray) else keys
+    array = keys.combine_chunks() if isinstance(keys, pa.ChunkedArray) else as_array(keys)
     array = array.cast(pa.large_binary())
     _, offsets_buffer, data_buffer = array.buffers()
     edges = np.frombuffer(offsets_buffer, np.int64)[array.offset : array.offset + len(array) + 1]
@@ -336,17 +331,13 @@ def _word(data: Any, starts: Any, size: int) -> Any:
     return word
 
 
-def _murmur2(keys: Any, partitions: int) -> Any:
-    return partitions_of(as_array(keys), partitions)
-
-
 def _crc32(keys: Any, partitions: int) -> Any:
     values = as_list(keys)
     found = np.fromiter((zlib.crc32(value or b"") for value in values), np.uint32, len(values))
     return pa.array((found % np.uint32(partitions)).astype(np.int32), mask=nulls(keys))
 
 
-PARTITIONERS: Final[dict[Partitioner, Callable[[Any, int], Any]]] = {"murmur2": _murmur2, "crc32": _crc32}
+PARTITIONERS: Final[dict[Partitioner, Callable[[Any, int], Any]]] = {"murmur2": partitions_of, "crc32": _crc32}
 """The defaults of Java's producers and of librdkafka's."""
 
 
