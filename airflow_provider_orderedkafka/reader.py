@@ -70,8 +70,6 @@ Start = str | int | datetime | Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What `read` was asked for, checked."""
-
     terms: Terms
     settings: ReadSettings
     columns: tuple[str, ...]
@@ -368,7 +366,6 @@ class Batches:
         return KafkaLog(self._request.settings.kafka, self._request.terms.isolation)
 
     def _made(self, builder: BatchBuilder, rows: slice) -> tuple[pa.RecordBatch, dict[TopicPartition, int]]:
-        """A batch with its columns as they were asked for, and where each of its partitions stands behind it."""
         batch = builder.batch(rows)
         if self._decoder is not None:
             batch, _ = self._decoder.split(batch)

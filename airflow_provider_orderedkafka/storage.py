@@ -31,11 +31,9 @@ class State(Protocol):
     @property
     def location(self) -> str:
         """Where the documents are, as it was given."""
-        ...
 
     def put(self, name: str, text: str) -> None:
         """Write the document, in place of what had this name."""
-        ...
 
     def create(self, name: str, text: str) -> bool:
         """Write the document only where there is none yet; whether it was written.
@@ -44,23 +42,18 @@ class State(Protocol):
         `SettingError`. Where the answer to a request was lost on its way and the request was sent again, the winner may
         be told that it lost: what it needs to know again has to be in the document.
         """
-        ...
 
     def date(self, name: str, seconds: int) -> None:
         """Set the document's modification time to `seconds` from now, where the store supports it."""
-        ...
 
     def get(self, name: str) -> str | None:
-        """The document's text; None where there is none."""
-        ...
+        """None where there is none."""
 
     def names(self, folder: str = "") -> list[str]:
         """The names directly in this folder, documents and folders, sorted; none where there is no such folder."""
-        ...
 
     def delete(self, name: str) -> None:
         """Delete a document, or a folder with all that is in it; fine where there is none."""
-        ...
 
 
 def local_path(location: str) -> Path | None:
@@ -74,7 +67,6 @@ def local_path(location: str) -> Path | None:
 
 
 def join(location: str, *names: str) -> str:
-    """A location inside another one."""
     return "/".join([location.rstrip("/"), *names])
 
 
@@ -93,7 +85,7 @@ class LocalState:
         return str(self._base)
 
     def put(self, name: str, text: str) -> None:
-        """Write the document; the folder it goes to is made where it is missing."""
+        """Its folder is made where it is missing."""
         path = self._base / name
         partial = path.with_name(path.name + TEMPORARY)
         with _explained("write", path):
@@ -108,7 +100,7 @@ class LocalState:
             _sync(path.parent)
 
     def create(self, name: str, text: str) -> bool:
-        """Write the document only where there is none yet, by a hard link to a whole file; whether it was written."""
+        """By a hard link to a whole file."""
         path = self._base / name
         partial = path.with_name(f"{path.name}.{secrets.token_hex(8)}{TEMPORARY}")
         with _explained("create", path):
@@ -210,7 +202,6 @@ REMEDIES = {
 
 @contextlib.contextmanager
 def _explained(action: str, path: Path) -> Any:
-    """Turn an `OSError` into an error that says what is safe to do next."""
     try:
         yield
     except OSError as error:
@@ -219,7 +210,7 @@ def _explained(action: str, path: Path) -> Any:
 
 
 def failure(action: str, path: str, cause: str) -> StateError:
-    """The error for a store that does not work, with what is safe to do next."""
+    """It says what is safe to do next."""
     return StateError(
         f"cannot {action} {path!r}: {cause}. Nothing is lost: what is written down here is whole, and the next run "
         f"goes on from it. Do not delete the location: it knows what was written already"

@@ -40,20 +40,17 @@ class OfRange:
         return "unknown" if counts[UNKNOWN] else "clean"
 
     def row(self, at: int) -> AuditRow:
-        """What the status keeps of it."""
         verdict = "unknown" if self.verdict == "open" else self.verdict
         counts = {what: self.compared.counts[what] for what in COUNTED}
         return AuditRow(at, verdict, **counts, said=next(islice(self.lines(), 1, None), "").strip())
 
     def to_json(self) -> dict[str, Any]:
-        """Its part of the document."""
         done = self.compared
         said: dict[str, Any] = {"range": self.range_id, "verdict": self.verdict, "output": self.output}
         said |= {"rows": done.rows, "late": done.late, "dead_letters": done.dead_letters}
         return {**said, **{what: done.counts[what] for what in COUNTED}, "reasons": done.reasons}
 
     def lines(self) -> Iterator[str]:
-        """For people."""
         done = self.compared
         numbers = [f"{done.counts[what]:,} {what.replace('_', ' ')}" for what in COUNTED if done.counts[what]]
         beside = {"late": done.late, "dead letters": done.dead_letters}
@@ -96,7 +93,6 @@ class Audit:
         return TEMPORARY if verdicts <= {"clean", "open"} else FINAL
 
     def to_json(self) -> dict[str, Any]:
-        """The document."""
         each = [one.to_json() for one in self.ranges]
         names = (*COUNTED, "late", "dead_letters")
         places = [{"range": one.range_id, **asdict(place)} for one in self.ranges for place in one.compared.places]
@@ -106,7 +102,6 @@ class Audit:
 
     @property
     def text(self) -> str:
-        """For people."""
         lines = [line for each in self.ranges for line in each.lines()]
         if self.others:
             lines.append(f"beside them: {counted(sum(self.others.values()), 'row')} of {len(self.others)} other ranges")

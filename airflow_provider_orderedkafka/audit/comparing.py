@@ -53,7 +53,6 @@ class Promised:
 
     @classmethod
     def by(cls, report: Report) -> "Promised":
-        """What a report says."""
         to, loaded = report.destination, report.range
         assert to is not None
         assert loaded is not None
@@ -87,7 +86,6 @@ class Found:
     behind: Mapping[int, str] = field(default_factory=dict)
 
     def at(self, row: int) -> str:
-        """Where a row lies."""
         return f"{self.places[self.columns['place'][row]]}@{self.columns['at'][row]}"
 
 
@@ -113,19 +111,17 @@ class Compared:
     reasons: list[str] = field(default_factory=list)
 
     def add(self, what: str, count: int, places: Iterator[Finding], most: int) -> None:
-        """Count findings, and keep at most so many of their places."""
         self.counts[what] += count
         self.places += [place for _, place in zip(range(most), places, strict=False)]
 
     def leave_open(self, count: int, why: str) -> None:
-        """Count what is not known."""
         if count:
             self.counts[UNKNOWN] += count
             self.reasons.append(why)
 
 
 def compare(promised: Promised, source: Source, found: Found, most: int = 20) -> Compared:
-    """Compare a range's rows with its records; keep at most so many places of each finding."""
+    """At most so many places of each finding are kept."""
     return _Comparison(promised, source, found, most).compared()
 
 
@@ -369,7 +365,6 @@ class _Rows:
         return mask
 
     def before(self, row: int) -> str:
-        """Where the same row lies already."""
         return self.found.at(self._again[row])
 
     @cached_property

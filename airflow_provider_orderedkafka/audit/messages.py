@@ -175,7 +175,6 @@ class Turns:
 
     @classmethod
     def of(cls, reports: Sequence[Report]) -> Self:
-        """The turns of these ranges."""
         known = [
             (each.range, each.destination)
             for each in sorted(reports, key=_begun)
@@ -217,7 +216,6 @@ class _Holes:
         self.next = max(self.next, offset + 1)
 
     def within(self, start: int, end: int) -> int:
-        """How many of them lie between these offsets."""
         return sum(max(min(to, end) - max(since, start), 0) for since, to in self.spans)
 
 
@@ -264,7 +262,6 @@ class _Mine:
         )
 
     def found(self, places: tuple[str, ...], taken: int | None) -> Found:
-        """What was collected."""
         return Found(self.columns, places, taken, self.nameless, behind=self.behind)
 
 

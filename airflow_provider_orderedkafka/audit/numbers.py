@@ -44,7 +44,6 @@ class Columns:
         self._columns = {name: array(_KINDS.get(name, "q")) for name in names}
 
     def extend(self, **values: Iterable[int]) -> None:
-        """Add rows: so many values to each column."""
         for name, column in self._columns.items():
             column.extend(values[name])
 

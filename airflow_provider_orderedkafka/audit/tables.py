@@ -63,7 +63,6 @@ def reachable(location: str) -> str:
 
 
 def opened(location: str) -> tuple[fs.FileSystem, str]:
-    """The file system of a location, and the path on it."""
     path = reachable(location)
     try:
         files, base = fs.FileSystem.from_uri(path) if ":/" in path else (fs.LocalFileSystem(), path)
@@ -203,10 +202,7 @@ OF_HADOOP: Final = re.compile(r"v(\d+)(?:\.gz)?\.metadata\.json")
 
 
 def read_table(report: Report, found: Found) -> Found:
-    """The range's rows in its table or files, with its dead letters, where those in a topic were found already.
-
-    Raises `CannotReadError` if they cannot be read here.
-    """
+    """What was `found` in topics, with what its table or files have; raises `CannotReadError`."""
     to = report.destination
     assert to is not None
     called = to.called or report.range_id
@@ -241,7 +237,6 @@ class _Taking:
         self._nameless, self._numbered = 0, True
 
     def take(self, batches: Batches, *, dead: bool = False) -> None:
-        """Add the rows of a table, or its dead letters."""
         for place, batch in batches:
             self._take(place, batch, dead=dead)
         nameless = self.found.nameless + self._nameless
@@ -329,7 +324,6 @@ class _Lake:
 
 
 def _delta(lake: _Lake) -> Batches:
-    """The rows of a range in a Delta table."""
     if "/" not in lake.name and not lake.location:
         raise CannotReadError(
             f"delta:{lake.name}: a name in Spark's catalog, and the report does not say where the table lies"
@@ -345,7 +339,6 @@ def _delta(lake: _Lake) -> Batches:
 
 
 def _iceberg(lake: _Lake) -> Batches:
-    """The rows of a range in an Iceberg table."""
     with _explained(f"iceberg:{lake.name}", "pyiceberg"):
         from pyiceberg.expressions import EqualTo
 

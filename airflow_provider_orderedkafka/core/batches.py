@@ -70,7 +70,6 @@ class Size:
 
 
 def needs_sample(loaded: Range) -> bool:
-    """Whether the record size may limit the range's batches."""
     return loaded.batch_offsets is None and loaded.offsets > MOST_BYTES // LARGE_RECORD
 
 
@@ -237,7 +236,6 @@ class Note(Document):
         )
 
     def recreated(self, output_ids: Mapping[str, str]) -> set[str]:
-        """The outputs that have another id now."""
         return {topic for topic, was in self.output_ids.items() if output_ids.get(topic, was) != was}
 
     def doubted(self, doubt: Doubt | None) -> Self:
@@ -252,7 +250,6 @@ class Note(Document):
 
     @property
     def partitions(self) -> dict[str, int]:
-        """How many partitions each output has for this batch."""
         return dict(Counter(partition.topic for partition in self.outputs))
 
 
@@ -268,10 +265,7 @@ class Surplus:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One batch to write.
-
-    If the row limit ends inside it, `end` is moved there, and only the first rows of the `surplus` record pass.
-    """
+    """If the row limit ends inside it, `end` is there, and only the first rows of the `surplus` record pass."""
 
     number: int
     start: Place
@@ -299,10 +293,7 @@ class Allotment(Document):
 
 @dataclass(frozen=True, slots=True)
 class Counts(Document):
-    """Stored after a batch's last write: the counts of this batch and of all so far, and where it ended.
-
-    The newest one is enough to continue from. `limit_spent` means that no more rows may follow.
-    """
+    """Stored after a batch's last write; the newest is enough to go on from. `limit_spent`: no more rows may follow."""
 
     batch: int
     tally: Tally
@@ -432,7 +423,6 @@ class Within:
 
 
 def progress(begun: AttemptStart, counts: Counts, planned: Planned, *, now: int) -> Progress:
-    """The progress after a batch."""
     found = _progress(begun, counts, planned, Within(), now)
     return replace(found, batch=counts.batch, seconds_left=None if counts.limit_spent else found.seconds_left)
 

@@ -111,10 +111,7 @@ def tag_of(kind: Any) -> str | None:
 
 
 def decode(kind: Any, value: Any, path: str, *, older: bool = False) -> Any:
-    """Convert a JSON value to this type; an error names the path.
-
-    In an `older` document, fields that have a default may be missing.
-    """
+    """Convert a JSON value to this type. In an `older` document, fields that have a default may be missing."""
     origin = get_origin(kind)
     if origin in _OPTIONAL:
         return _one_of(get_args(kind), value, path, older=older)

@@ -19,10 +19,7 @@ MARK: Final = "orderedkafka"
 
 @dataclass(frozen=True, slots=True)
 class TableVersion:
-    """A table before a batch's first write: its id and its newest version, or null if it had none.
-
-    For a table of Iceberg an earlier release has its name for its id.
-    """
+    """A table before a batch's first write, with its id: of one of Iceberg, the name by earlier releases."""
 
     table: str
     version: int | None
@@ -40,10 +37,7 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """A table's id, and its commits from the newest back to the noted one, or as far as they are known.
-
-    `name` is what an earlier release noted as the id.
-    """
+    """Commits from the newest to the noted one, as far as known; `name` is what an earlier release noted as the id."""
 
     table: str
     commits: Iterable[Commit] = ()

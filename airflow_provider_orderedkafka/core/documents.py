@@ -84,7 +84,6 @@ class Range(Document):
 
     @property
     def times(self) -> "Times | None":
-        """The times of an interval."""
         return Times(self.start.floor.time, self.end.floor.time) if self.kind == "interval" else None
 
     @property
@@ -167,10 +166,7 @@ class Ledger(Document):
 
 @dataclass(frozen=True, slots=True)
 class Moved(Document):
-    """Stands in the place of a ledger that was moved to another store: where to, and the ledger as it was then.
-
-    A load in intervals alone has no ledger.
-    """
+    """In the place of a ledger that was moved to another store; null for a load in intervals alone, which has none."""
 
     moved_to: str
     ledger: Ledger | None
@@ -214,7 +210,6 @@ class Intervals(Document):
     unknown_until: int = 0
 
     def joined(self, times: Times) -> "Intervals":
-        """With this interval among them."""
         touching = [span for span in self.spans if span.begin <= times.end and times.begin <= span.end]
         apart = [span for span in self.spans if span not in touching]
         begin = min(each.begin for each in (*touching, times))

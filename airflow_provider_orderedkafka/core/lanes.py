@@ -20,11 +20,10 @@ Placement = tuple[Partitioner, int]
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the lane depends on.
+    """`partitions` are the source's partition counts by topic, `outputs` is the output's, None if unknown.
 
-    `partitions` are the source's partition counts by topic, `outputs` is the output's, None if unknown. `placed` means
-    that one partitioner explains where the keys of a sample are, `rekeyed` that the transform changes keys, `copied`
-    that there is no transform.
+    `placed` means that one partitioner explains where the keys of a sample are, `rekeyed` that the transform changes
+    keys, `copied` that there is no transform.
     """
 
     transformed: bool

@@ -138,7 +138,6 @@ def status_of(book: Ledger | Claim, range_id: str, *, complete: bool = False) ->
 
 
 def outcome_of(book: Ledger | Claim, range_id: str) -> Outcome | None:
-    """The latest outcome of the range, if the book still has it."""
     ended = (each for each in reversed(book.outcomes) if each.kind in {"committed", "abandoned"})
     return next((each for each in ended if each.range_id == range_id), None)
 
@@ -314,7 +313,6 @@ def _moved(ledger: Ledger, place: Place, outcome: Outcome) -> Ledger:
 
 
 def still_open(load: str, opened: Open, moved: str) -> str:
-    """Why a ledger cannot be moved."""
     return (
         f"the ledger of {load!r} cannot be {moved}: range {opened.range_id!r} of {opened.owner} is open; let it "
         "finish, or abandon it first"

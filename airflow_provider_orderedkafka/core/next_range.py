@@ -66,8 +66,6 @@ class Ends:
 
 @dataclass(frozen=True, slots=True)
 class NothingToLoad:
-    """Why there is no next range yet."""
-
     reason: str
 
 
@@ -86,10 +84,9 @@ class Survey:
     fixed: bool = False
 
     def span(self, place: Place) -> Span:
-        """What can be read from this place on.
+        """A topic that the place does not know starts where its log does.
 
-        A topic that the place does not know starts where its log does. A new partition of one that it knows starts at
-        0: what was deleted of it was never read.
+        A new partition of one that it knows starts at 0: what was deleted of it was never read.
         """
         known = set(place.offsets.topics)
         firsts = {p: 0 if p.topic in known else self.starts.get(p, 0) for p in self.ends.offsets}
@@ -168,10 +165,7 @@ def check_ends(start: Offsets, ends: Offsets, way_out: str) -> None:
 
 
 def cut_time(seen: Survey, terms: Terms) -> int | None:
-    """Records from this time on wait: they are too young, or an open transaction may still commit older ones.
-
-    None if nothing has to wait.
-    """
+    """Records from this time on wait: too young, or an open transaction may commit older ones. None: nothing waits."""
     bounds = _bounds(seen, terms)
     return max(held(min(bounds)[0], seen.ends.open_since, seen.now - terms.transaction_wait), 0) if bounds else None
 
@@ -220,7 +214,6 @@ def _oldest(log: Log, span: Span, ends: Offsets, terms: Terms, firsts: Firsts) -
 
 
 def next_place(log: Log, place: Place, seen: Survey, terms: Terms, own: Own | None = None) -> Place | NothingToLoad:
-    """Where the next range ends: at the cut, or after `max_offsets`."""
     span, time = seen.span(place), cut_time(seen, terms)
     if span.offsets:
         cut = None if time is None or time > span.latest else time  # no order time reaches a cut beyond
@@ -358,7 +351,6 @@ NO_BOUND: Final = AtMost()
 
 
 def least(one: int | None, other: int | None) -> int | None:
-    """The smaller one of two bounds, each of which may be missing."""
     return min((bound for bound in (one, other) if bound is not None), default=None)
 
 
@@ -388,7 +380,6 @@ def passes(rows: Sequence[int], left: int) -> bool:
 
 
 def place_after(log: Log, span: Span, record: Position) -> Place:
-    """The position of every partition right after this record."""
     places = Places(log, TimeIndex(log, span, {}))
     begun, left = places.at(record.order_time), places.at(record.order_time + 1)
     offsets = {}

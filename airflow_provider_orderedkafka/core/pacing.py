@@ -230,7 +230,6 @@ class Seen:
 
     @property
     def revision(self) -> str:
-        """The revision, as stored in a `WatcherState`."""
         return NO_LEDGER if self.ledger is None else str(self.ledger.revision)
 
     @property
@@ -239,7 +238,6 @@ class Seen:
 
 
 def noticed(watch: WatcherState | None, seen: Seen) -> WatcherState | None:
-    """The state, updated with the owner seen now."""
     if watch is not None and (watch.revision, seen.revision) == (NO_LEDGER, FIRST):
         # The run that makes the first look has started, and opens its range in a moment.
         return WatcherState(FIRST, seen.now, watch.times, seen.owner or NO_LEDGER)

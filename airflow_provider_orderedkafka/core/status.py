@@ -23,10 +23,7 @@ PARTITIONS_KEPT = 1_000
 
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
-    """Where a partition stands: its next offset, how many the open range takes, and how many there are.
-
-    `late` counts the late records of the last range that was loaded.
-    """
+    """Its next offset, what the open range takes, how many there are; the late records of the last range."""
 
     begin: int
     taken: int = 0
@@ -148,8 +145,6 @@ class RangeRow:
 
 @dataclass(frozen=True, slots=True)
 class MoveRow:
-    """The ledger was rewound or restored: when, by whom and why."""
-
     at: int
     kind: Literal["rewound", "restored"]
     by: str
@@ -288,7 +283,6 @@ def begun(status: Status, updater: Updater, loaded: Range, attempt: int) -> Stat
 
 
 def progressed(status: Status, updater: Updater, loaded: Range, found: Progress) -> Status:
-    """The application has reported its progress."""
     row = _row(status, updater, loaded)
     written = row.written
     if found.running is None and (not written or found.offsets_done > written[-1].offsets_done):
@@ -412,7 +406,6 @@ def _taking(lag: Backlog | None, updater: Updater, loaded: Range) -> Backlog:
 
 
 def _seen(updater: Updater, stop: Place, left: Offsets) -> Backlog:
-    """The lag that the commit found."""
     places = table({p: PartitionLag(stop.offsets[p], 0, lag) for p, lag in left.items()})
     offsets, enough = sum(left.values()), updater.pace.enough
     return Backlog(updater.now, offsets, None, enough, None, _time(stop.floor), "", places, len(left))

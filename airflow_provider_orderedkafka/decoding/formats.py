@@ -72,8 +72,6 @@ def parsed_columns(text: Any) -> Struct:
 
 
 class _Reader:
-    """Reads a schema token by token."""
-
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0

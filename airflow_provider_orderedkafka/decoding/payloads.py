@@ -303,7 +303,6 @@ def _named(name: str, text: str) -> bytes:
 
 
 def _own(form: Protobuf) -> Writer:
-    """The writer of the format's own descriptors, where the registry gives none."""
     found = _given(form)
     if found is None:
         raise SettingError(

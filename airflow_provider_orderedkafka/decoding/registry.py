@@ -72,7 +72,6 @@ class Registry:
 
     @property
     def name(self) -> str:
-        """What people call it."""
         return f"the schema registry at {masked(self.config['url']).replace(f'{MASK}@', '')}"
 
     def newest(self, subject: str, *, serialised: bool = False) -> Registered:
@@ -167,7 +166,6 @@ def _schema(config: tuple[tuple[str, str], ...], key: int | str, serialised: boo
 
 @lru_cache(maxsize=16)
 def _client(config: tuple[tuple[str, str], ...]) -> Any:
-    """A client for each configuration and process."""
     try:
         from confluent_kafka.schema_registry import SchemaRegistryClient
     except ImportError as error:

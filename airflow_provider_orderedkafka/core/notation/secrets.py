@@ -58,7 +58,6 @@ def masked(text: str) -> str:
 
 
 def redacted(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings, with a mask for each that is secret."""
     return {name: MASK if is_secret(name, str(value)) else value for name, value in settings.items()}
 
 

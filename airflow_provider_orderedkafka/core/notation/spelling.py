@@ -106,7 +106,7 @@ def _usual(field: "Field[Any]") -> Any:
 
 
 def parameters(taker: type) -> set[str]:
-    """The names of what a class and its bases take."""
+    """Those of its bases, too."""
     made = [vars(each)["__init__"] for each in taker.__mro__ if "__init__" in vars(each)]
     return {name for each in made for name in signature(each).parameters} - {"self", "args", "kwargs"}
 

@@ -134,9 +134,8 @@ def _check_offsets(start: Start, subscription: Subscription) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic as the cluster describes it.
+    """`id` is spelled as Kafka's own tools do; `compacted` is also true if the topic's settings may not be read.
 
-    `id` is spelled as Kafka's own tools do. `compacted` is also true if the topic's settings may not be read.
     `operations` are what the principal is allowed to do, by name; empty if Kafka does not say. `settings` are empty if
     they may not be read.
     """

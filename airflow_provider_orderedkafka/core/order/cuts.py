@@ -230,10 +230,7 @@ def held(time: int, open_since: int | None, at_most: int) -> int:
 def slices(
     limits: Offsets, cuts: Sequence[Cut], latest: int, close: Close | None = None, end: Close | None = None
 ) -> list[Slice]:
-    """The slices between these cuts, in order, of a batch with this end; the last one has this close.
-
-    Together they cover everything exactly once.
-    """
+    """The slices between these cuts; they cover all exactly once. The last one has this close, each this end."""
     found = [_slice(index, limits, latest, edges, end) for index, edges in enumerate(pairwise(cuts))]
     return [*found[:-1], *(replace(last, close=close) for last in found[-1:])]
 

@@ -50,10 +50,7 @@ class Edges:
 
 
 class Planner:
-    """Cuts one span. `own` caches indexes built by reading, for later spans of the same partitions.
-
-    `end` tells of the span's end, where it is known what follows.
-    """
+    """Cuts one span. `own` caches indexes built by reading, for later spans; `end` tells what follows, where known."""
 
     def __init__(
         self,

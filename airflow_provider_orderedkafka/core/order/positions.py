@@ -33,13 +33,10 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}[{self.partition}]"
 
     def at(self, offset: int) -> str:
-        """Print a position in this partition."""
         return f"{self.topic}[{self.partition}]@{offset}"
 
 
 class Position(NamedTuple):
-    """A record's position in the order."""
-
     order_time: int
     partition: TopicPartition
     offset: int

@@ -57,16 +57,12 @@ class BatchSize(NamedTuple):
 
 
 class Log(Protocol):
-    """What a planner needs to know of the records of some partitions.
-
-    Answers may change while records arrive and are deleted; each is true when it is given.
-    """
+    """Answers may change while records arrive and are deleted; each is true when it is given."""
 
     def first_at(
         self, partitions: Sequence[TopicPartition], times: Sequence[int]
     ) -> Sequence[Mapping[TopicPartition, Answer]]:
         """For each time, the index's answer for each partition; a partition without such a record is left out."""
-        ...
 
     def newest(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Answer]:
         """The highest timestamp of each partition, visible or not.
@@ -74,7 +70,6 @@ class Log(Protocol):
         One without records is left out, and one whose newest record stands above the high watermark, as it does for a
         moment whenever a record comes to a partition that has replicas.
         """
-        ...
 
     def look(
         self,
@@ -88,15 +83,12 @@ class Log(Protocol):
         A timestamp that is missing or later than `latest` never satisfies a time. If retention has deleted the bound's
         offset, the look begins at the log's start.
         """
-        ...
 
     def scan(self, partition: TopicPartition, start: int, end: int) -> Iterator[tuple[int, int]]:
         """Offset and timestamp of each visible record from `start` on and before `end`."""
-        ...
 
     def batch_at(self, partition: TopicPartition, start: int, end: int) -> BatchSize | None:
         """The batch of the first visible record from `start` on and before `end`; None if that is not known."""
-        ...
 
 
 SAMPLE_EVERY = 256
@@ -359,7 +351,6 @@ class Places:
         return Row(time, max(until, time), tuple(offsets), sum(offsets) - sum(span.start.values()))
 
     def look(self, bounds: dict[TopicPartition, Bound]) -> dict[TopicPartition, Sighting]:
-        """The first visible record at each of some bounds."""
         unseen = {p: bound for p, bound in bounds.items() if self._known(p, bound) is None}
         span = self._index.span
         limits = {partition: span.end[partition] for partition in unseen}

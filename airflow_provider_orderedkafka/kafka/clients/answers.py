@@ -191,7 +191,6 @@ class Patience:
 
     @property
     def left(self) -> float:
-        """Seconds until the deadline; 0 once it has passed."""
         return max(self.begun + self.seconds - time.monotonic(), 0.0)
 
     @property
@@ -280,7 +279,6 @@ class _Wait:
         self.last: KafkaError | None = None
 
     def begin(self) -> None:
-        """Wait for what is asked now."""
         self._in_vain = False
         self._asked = self._client.client
 
@@ -324,7 +322,6 @@ class _Wait:
         self._in_vain = self._in_vain or self._client.client is not self._asked
 
     def _recheck_once(self) -> None:
-        """Check, once, that the topics and partitions exist."""
         if self._recheck is not None:
             recheck, self._recheck = self._recheck, None
             recheck()

@@ -249,11 +249,7 @@ class KafkaConfig(Mapping[str, str]):
 
     @classmethod
     def from_options(cls, options: Mapping[str, str], beneath: "KafkaConfig | None" = None) -> "KafkaConfig":
-        """The options whose names begin with `kafka.`.
-
-        `isolation.level` is left out, as it belongs to a range. Options without servers are added to the settings
-        `beneath`.
-        """
+        """The options `kafka.*`, but for a range's `isolation.level`; without servers, over the settings `beneath`."""
         given = {
             name[len(PREFIX) :].lower(): value for name, value in options.items() if name.lower().startswith(PREFIX)
         }
@@ -383,10 +379,7 @@ def _check_tokens(given: Mapping[str, Any], prefix: str, kind: str) -> None:
 
 
 def _answer(name: str, value: str) -> str:
-    """The installed client's error for a setting; empty if it accepts it.
-
-    An unknown setting is added, so that no client is made.
-    """
+    """The installed client's error for a setting, empty if it accepts it. An unknown one is added, so none is made."""
     from confluent_kafka import KafkaException, Producer
 
     try:

@@ -22,7 +22,6 @@ def msk_iam(settings: Mapping[str, str]) -> dict[str, Any]:
 
 
 def is_msk_iam(settings: Mapping[str, Any]) -> bool:
-    """Whether these settings are for an MSK cluster with IAM."""
     mechanism = settings.get("sasl.mechanism") or settings.get("sasl.mechanisms")
     return mechanism == "OAUTHBEARER" and _REGION.search(str(settings.get("bootstrap.servers"))) is not None
 

@@ -56,7 +56,6 @@ class ReadSettings:
     fetch: Fetch | None = None
 
     def asks_for(self, column: str) -> bool:
-        """Whether it is among the requested columns."""
         return self.columns is None or column in self.columns
 
     @classmethod
@@ -196,7 +195,6 @@ def fetch_bytes(offsets: Sequence[int]) -> int:
 
 
 def configuration(settings: ReadSettings, fetch: int) -> dict[str, str]:
-    """The configuration of a consumer that requests `fetch` bytes from each partition at once."""
     size = {"fetch.message.max.bytes": str(fetch)}
     return {**_DEFAULTS, **size, **settings.kafka, **_REQUIRED, "isolation.level": settings.isolation}
 

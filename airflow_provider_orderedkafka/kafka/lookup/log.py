@@ -65,11 +65,7 @@ _TOLD: Final = {KafkaError._PARTITION_EOF: What.LOG_END, KafkaError._AUTO_OFFSET
 
 
 class PartitionEvents:
-    """The events of one consumer while it reads partitions.
-
-    `recheck` is called once whenever the consumer has been silent for a while, and may raise what it finds out about
-    the partitions.
-    """
+    """`recheck` is called once whenever its consumer was silent for a while, and may raise what it finds out."""
 
     def __init__(self, pooled: PooledConsumer, deadline: float, recheck: Callable[[], None]) -> None:
         self._pooled = pooled
@@ -84,10 +80,7 @@ class PartitionEvents:
         self._rechecked = False
 
     def event(self, message: Message) -> PartitionEvent | None:
-        """The event in a message that is not a record; None if it can be ignored.
-
-        Raises AccessDeniedError, or DataLossError for a damaged record.
-        """
+        """None for what can be ignored; raises AccessDeniedError, or DataLossError for a damaged record."""
         error = message.error()
         code = error.code()
         if message.topic() is None or message.partition() < 0:
@@ -325,10 +318,7 @@ _ONE_BATCH: Final = {"fetch.message.max.bytes": "1", "queued.min.messages": "1"}
 
 
 class KafkaLog:
-    """A log on a cluster, at one isolation level. `deadline` is how many seconds may pass without progress.
-
-    All methods raise UnreachableError, AccessDeniedError or UnknownTopicError.
-    """
+    """Raises UnreachableError after `deadline` seconds without progress, AccessDeniedError or UnknownTopicError."""
 
     def __init__(
         self, config: Mapping[str, str], isolation: Isolation = "read_committed", deadline: float = DEADLINE

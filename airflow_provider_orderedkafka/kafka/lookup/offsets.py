@@ -237,7 +237,6 @@ def _ask(
 
 
 def _sent(asked: Admin, questions: Sequence[_Question], isolation: Isolation, seconds: float) -> list[Future[Any]]:
-    """Send one request for each time and broker."""
     by_when: dict[_Kind | int, list[int]] = {}
     for place, question in enumerate(questions):
         by_when.setdefault(question.when, []).append(place)

@@ -42,27 +42,21 @@ class Kafka(Protocol):
     @property
     def servers(self) -> str:
         """The cluster's address, for messages."""
-        ...
 
     def discover(self, subscription: Subscription) -> Discovery:
         """The topics and partitions of a subscription."""
-        ...
 
     def log_starts(self, partitions: Iterable[TopicPartition]) -> Offsets:
         """The first offset that each partition still has."""
-        ...
 
     def high_ends(self, partitions: Iterable[TopicPartition], isolation: Isolation) -> Offsets:
         """The offset up to which each partition can be read now: the last stable one, or the high watermark."""
-        ...
 
     def committed(self, group: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The committed offsets of a group; partitions without one are left out."""
-        ...
 
     def log(self, isolation: Isolation) -> Log:
         """The records, as a planner asks for them."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -307,11 +301,7 @@ def readable_ends(
     *,
     floor: Floor = NO_FLOOR,
 ) -> Ends:
-    """The high ends at this isolation level.
-
-    A timestamp later than `latest` does not count, and one below the floor holds nothing back: its record would be late
-    in any case.
-    """
+    """A timestamp later than `latest` does not count; one below the floor holds nothing back: it is late anyway."""
     if isolation == "read_uncommitted":
         ends = kafka.high_ends(partitions, isolation)
         return Ends(ends, ends)

@@ -38,10 +38,7 @@ _RECHECK_SECONDS: Final = 4.0
 
 
 def discover(config: Mapping[str, str], subscription: Subscription, deadline: float = DEADLINE) -> Discovery:
-    """The topics and partitions of a subscription.
-
-    Raises UnknownTopicError with the nearest name, AccessDeniedError, or UnreachableError at the deadline.
-    """
+    """Raises UnknownTopicError with the nearest name, AccessDeniedError, or UnreachableError at the deadline."""
     asked = admin(config)
     match subscription:
         case Named(names):

@@ -52,10 +52,7 @@ def counting(timestamp: Ints, latest: int) -> NDArray[np.bool_]:
 
 
 def arrange(slice_: Slice, rank: Ints, offset: Ints, timestamp: Ints) -> Ordered:
-    """Sort the records of a slice.
-
-    Raises OrderViolationError if the records of a partition did not arrive in the order of their offsets.
-    """
+    """Raises OrderViolationError if the records of a partition did not arrive in the order of their offsets."""
     grouped = _stable_order(rank)
     rank, offset, timestamp = rank[grouped], offset[grouped], timestamp[grouped]
     _check_arrival(slice_, rank, offset)
@@ -217,10 +214,7 @@ def schema(*, include_headers: bool, only: Sequence[str] | None = None) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """What a slice's records have besides their place in the order, as they arrived.
-
-    `kind` is Spark's timestamp type: 0 for create time, 1 for log append time, -1 for none.
-    """
+    """Besides their place in the order. `kind` is Spark's: 0 for create time, 1 for log append time, -1 for none."""
 
     keys: Payloads
     values: Payloads

@@ -33,10 +33,7 @@ _NONE: Final = np.zeros(0, np.int64)
 
 
 class Landed:
-    """The rows that are in the outputs; adding one again changes nothing.
-
-    A dead letter may stand for its whole record: then it is in the place of all rows of it.
-    """
+    """Adding a row again changes nothing. A dead letter may stand for its whole record: for all rows of it."""
 
     __slots__ = ("_dead", "_rows")
 
@@ -79,7 +76,6 @@ class Landed:
         return any(map(len, self._rows.values()))
 
     def within(self, spans: Mapping[TopicPartition, tuple[int, int]]) -> "Landed":
-        """Those whose records lie in these spans of offsets."""
         found = Landed()
         for mine, theirs in ((self._rows, found._rows), (self._dead, found._dead)):
             for (partition, ordinal), offsets in mine.items():
@@ -209,7 +205,6 @@ class LandedFilter:
 
 
 def _several(source: Source, ordinals: Ints) -> Any:
-    """A mask of rows whose records gave more than one."""
     keys = np.stack([source.codes, source.partitions, source.offsets])
     _, which = np.unique(keys, axis=1, return_inverse=True)
     which = which.reshape(-1)

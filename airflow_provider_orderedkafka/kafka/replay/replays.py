@@ -78,11 +78,9 @@ class Outputs(Kafka, Protocol):
 
     def read_until_settled(self, partitions: Sequence[TopicPartition], noted: Offsets, take: Take) -> Settled:
         """Read partitions from their noted ends on until the batch has settled; those without a note from the start."""
-        ...
 
     def lend(self, config: Mapping[str, str], /) -> AbstractContextManager[PooledProducer]:
         """The producer of a task, which is not used again after an error in the block."""
-        ...
 
 
 class Looks(Protocol):
@@ -150,10 +148,7 @@ def until_still(outputs: Looks, settle: Settle, clock: Clock = time) -> bool:
 def _starts(
     config: Mapping[str, str], partitions: Sequence[TopicPartition], noted: Offsets
 ) -> tuple[dict[TopicPartition, int], int]:
-    """Where to begin reading, and how many offsets since the note are gone.
-
-    An output that ends before its note was truncated, so all of it is read.
-    """
+    """Where to begin reading, and how many offsets since the note are gone. One that was truncated is read whole."""
     first, last = log_starts(config, partitions), high_ends(config, partitions, "read_uncommitted")
     starts, gone = {}, 0
     for partition in partitions:
@@ -234,10 +229,7 @@ class BegunBatch:
 
 @dataclass(frozen=True, slots=True)
 class NotedOutputs:
-    """The outputs of a batch: their topics, their ends when it was noted, and which one takes dead letters.
-
-    A partition without an end is read whole. The `doubtful` ones may have been compacted at some time since.
-    """
+    """Partitions without an end are read whole; the `doubtful` topics may have been compacted at some time since."""
 
     topics: tuple[str, ...]
     ends: Offsets

@@ -45,10 +45,7 @@ Describe = Callable[[bytes | None, bytes | None], str]
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Records to send, as columns of equal length.
-
-    `describe(key, value)` says which row a failed record was; it outlives the columns.
-    """
+    """Columns of equal length. `describe(key, value)` says which row a failed record was; it outlives the columns."""
 
     topics: Sequence[str]
     values: Sequence[bytes | None]
@@ -67,10 +64,7 @@ class Deliveries:
     first: tuple[Describe, Any, Any] | None = None
 
     def callback(self, describe: Describe) -> Callable[[Any, Any], None]:
-        """The producer's callback for each record that failed.
-
-        It must not raise: confluent-kafka may call it while an exception is already set.
-        """
+        """The producer's callback for a failed record. It must not raise: an exception may be set already."""
 
         def failed(error: Any, message: Any) -> None:
             if self.first is None:
@@ -85,7 +79,6 @@ class Deliveries:
         return self.first is not None and self.first[1].code() == KafkaError._PURGE_QUEUE
 
     def check(self) -> None:
-        """Raise if a record failed."""
         if self.first is not None:
             describe, error, message = self.first
             if remedy := DENIED_WRITES.get(error.code()):
@@ -131,7 +124,6 @@ class PooledProducer:
             self._wait(lambda: self.producer.flush(_POLL_SECONDS), 0, deliveries)
 
     def discard(self) -> None:
-        """Drop the queue, and close."""
         with suppress(*_GAVE_UP):
             self.producer.purge()
             self.producer.flush(_POLL_SECONDS)
@@ -279,8 +271,6 @@ def make_producer(config: Mapping[str, str]) -> PooledProducer:
 
 
 class ProducerPool:
-    """Shares producers between users, and keeps them for the next ones."""
-
     def __init__(self, make: Callable[[Mapping[str, str]], PooledProducer] = make_producer) -> None:
         self._make = make
         self._pooled: PerProcess[PooledProducer] = PerProcess()

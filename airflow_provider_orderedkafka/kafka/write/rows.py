@@ -75,7 +75,6 @@ class Source:
 
     @classmethod
     def nowhere(cls, rows: int) -> "Source":
-        """Rows without a source."""
         none = np.full(rows, NOWHERE)
         return cls((), none, none, none, np.zeros(rows, np.int64))
 
@@ -92,7 +91,6 @@ class Source:
         return (self.codes >= 0) & (self.partitions >= 0) & (self.offsets >= 0)
 
     def first(self) -> Position | None:
-        """The position of the first row with a source."""
         rows = np.flatnonzero(self.known())
         if not len(rows):
             return None
@@ -197,7 +195,6 @@ class Rows:
 
     @classmethod
     def of(cls, batch: Any, settings: WriteSettings) -> "Rows":
-        """The columns that these settings use."""
         types = dict.fromkeys(batch.schema.names, "")
         payloads = PAYLOADS if isinstance(batch, Records) else {}
         found: dict[str, Any] = {
@@ -254,7 +251,6 @@ class Rows:
         return TopicPartition(topic, int(source.partitions[index])), int(source.offsets[index])
 
     def stamps(self, stamp: Stamp) -> list[bytes]:
-        """The provenance header's value for each row."""
         return stamp.headers(Source.nowhere(len(self)) if self.source is None else self.source, self.ordinals)
 
 
@@ -272,7 +268,6 @@ def columns_of(rows: Rows, topic: str | None, stamps: list[bytes] | None, descri
 
 
 def sendable(timestamps: Ints) -> Ints:
-    """The timestamps, as Kafka's client expects them."""
     return np.where(timestamps == EPOCH, NOW, timestamps)
 
 

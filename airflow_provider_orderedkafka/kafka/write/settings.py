@@ -240,10 +240,7 @@ class WriteSettings:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """How many rows were written, and how many became dead letters.
-
-    `by_topic` counts records, including dead letters; `bytes` are those of their keys and values.
-    """
+    """`by_topic` counts records, including dead letters; `bytes` are those of their keys and values."""
 
     rows: int = 0
     dead_letters: int = 0

@@ -61,10 +61,7 @@ _log = logging.getLogger(__name__)
 
 
 def plan_write(settings: WriteSettings, columns: Sequence[Column], kafka: Kafka | None = None) -> WriteSettings:
-    """On the driver: check the settings against columns and topics, and complete them for the tasks.
-
-    Raises SettingError, UnknownTopicError, AccessDeniedError or UnreachableError before anything is written.
-    """
+    """On the driver: check settings, columns and topics, and complete them for tasks; raises before a row is sent."""
     check_columns(columns, settings)
     producer_config(settings.config)
     outputs = look_up_outputs(kafka or Brokers(settings.config), settings.topics)
@@ -101,8 +98,6 @@ def steps(batches: Iterable[Any], settings: WriteSettings) -> Iterator[Written]:
 
 @dataclass(slots=True)
 class _Task:
-    """The state of one writing task."""
-
     settings: WriteSettings
     producer: PooledProducer
     written: Written = field(default_factory=Written)
