@@ -15,8 +15,7 @@ from airflow_provider_orderedkafka.core.notation.subscriptions import Discovery,
 from airflow_provider_orderedkafka.core.order.positions import LARGEST, TopicPartition
 from airflow_provider_orderedkafka.errors import SettingError, UnknownTopicError
 from airflow_provider_orderedkafka.kafka.lookup.log import read_much, reading
-from airflow_provider_orderedkafka.kafka.lookup.offsets import high_ends, log_starts
-from airflow_provider_orderedkafka.kafka.lookup.topics import discover
+from airflow_provider_orderedkafka.kafka.lookup.topics import discover, high_ends, log_starts
 from airflow_provider_orderedkafka.kafka.provenance import HEADER, located
 from airflow_provider_orderedkafka.kafka.read.columns import headers_of
 

@@ -181,7 +181,7 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
 
     def high_ends(self, topics: Sequence[str]) -> Offsets:
         """The offset up to which each partition can be read now."""
-        from airflow_provider_orderedkafka.kafka.lookup.offsets import high_ends
+        from airflow_provider_orderedkafka.kafka.lookup.topics import high_ends
 
         return high_ends(self.config, self._discover(topics).partitions)
 
@@ -193,7 +193,7 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
 
     def left(self, place: Place) -> Offsets:
         """How many offsets were written to each partition of a place, and lie behind it."""
-        from airflow_provider_orderedkafka.kafka.lookup.offsets import high_ends
+        from airflow_provider_orderedkafka.kafka.lookup.topics import high_ends
 
         ends = high_ends(self.config, place.offsets.partitions, "read_uncommitted")
         return Offsets({p: max(end - place.offsets[p], 0) for p, end in ends.items()})

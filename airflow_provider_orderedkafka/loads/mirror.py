@@ -19,7 +19,7 @@ from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPar
 from airflow_provider_orderedkafka.errors import LifecycleError
 
 if TYPE_CHECKING:
-    from airflow_provider_orderedkafka.kafka.lookup.offsets import GroupOffset
+    from airflow_provider_orderedkafka.kafka.lookup.topics import GroupOffset
 
 MARK = "orderedkafka"
 
@@ -65,14 +65,14 @@ class GroupMirror:
         return self.write(ledger) if found.revision < ledger.revision or not found.whole else None
 
     def write(self, ledger: Ledger) -> None:
-        from airflow_provider_orderedkafka.kafka.lookup.offsets import write_commits
+        from airflow_provider_orderedkafka.kafka.lookup.topics import write_commits
 
         write_commits(self._config, self._group, *self.portions(ledger))
 
     @staticmethod
     def portions(ledger: Ledger) -> "list[dict[TopicPartition, GroupOffset]]":
         """The commits, in portions small enough for a broker."""
-        from airflow_provider_orderedkafka.kafka.lookup.offsets import AT_ONCE, GroupOffset
+        from airflow_provider_orderedkafka.kafka.lookup.topics import AT_ONCE, GroupOffset
 
         places = list(ledger.place.offsets.items())
         portions = max(-(-len(places) // AT_ONCE), 1)
@@ -84,7 +84,7 @@ class GroupMirror:
 
     def read(self, partitions: Iterable[TopicPartition] | None = None) -> Mirrored | None:
         """The mirror in the consumer group; None if there is none."""
-        from airflow_provider_orderedkafka.kafka.lookup.offsets import read_commits
+        from airflow_provider_orderedkafka.kafka.lookup.topics import read_commits
 
         asked = self._partitions() if partitions is None else partitions
         return _mirrored(read_commits(self._config, self._group, asked))

@@ -22,8 +22,7 @@ from airflow_provider_orderedkafka.kafka.clients import pools
 from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
 from airflow_provider_orderedkafka.kafka.clients.pools import ReadSettings
 from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
-from airflow_provider_orderedkafka.kafka.lookup.offsets import committed, high_ends, log_starts, newest
-from airflow_provider_orderedkafka.kafka.lookup.topics import discover
+from airflow_provider_orderedkafka.kafka.lookup.topics import committed, discover, high_ends, log_starts, newest
 from airflow_provider_orderedkafka.kafka.read.slices import read_slice
 
 pytestmark = pytest.mark.fault

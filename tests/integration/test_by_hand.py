@@ -14,7 +14,7 @@ from support.records import Record, Records
 from support.topics import Topics
 
 from airflow_provider_orderedkafka.core.documents import Ledger, Range, Report
-from airflow_provider_orderedkafka.kafka.lookup.offsets import committed
+from airflow_provider_orderedkafka.kafka.lookup.topics import committed
 from airflow_provider_orderedkafka.spark.application import by_hand
 from airflow_provider_orderedkafka.storage import LocalState
 

@@ -22,8 +22,7 @@ from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 from airflow_provider_orderedkafka.errors import AccessDeniedError
 from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
 from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
-from airflow_provider_orderedkafka.kafka.lookup.offsets import GroupOffset, committed, high_ends, write_commits
-from airflow_provider_orderedkafka.kafka.lookup.topics import discover
+from airflow_provider_orderedkafka.kafka.lookup.topics import GroupOffset, committed, discover, high_ends, write_commits
 from airflow_provider_orderedkafka.spark import register
 
 AUTHORIZED = {

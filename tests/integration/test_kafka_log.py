@@ -185,7 +185,7 @@ def test_a_forked_process_asks_by_clients_of_its_own(config, topics, records):
         from airflow_provider_orderedkafka.core.order.positions import TopicPartition
         from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
         from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
-        from airflow_provider_orderedkafka.kafka.lookup.offsets import high_ends
+        from airflow_provider_orderedkafka.kafka.lookup.topics import high_ends
 
         config, p = KafkaConfig({dict(config)!r}), TopicPartition({topic!r}, 0)
 

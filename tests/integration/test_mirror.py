@@ -11,7 +11,7 @@ from airflow_provider_orderedkafka.core.order import positions
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets
 from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError
-from airflow_provider_orderedkafka.kafka.lookup.offsets import AT_ONCE, GroupOffset, write_commits
+from airflow_provider_orderedkafka.kafka.lookup.topics import AT_ONCE, GroupOffset, write_commits
 from airflow_provider_orderedkafka.loads.mirror import GroupMirror, group_of
 
 
@@ -108,7 +108,7 @@ def small_broker(topics, config, monkeypatch):
         topics.admin.incremental_alter_configs([groups])[groups].result(20)
 
     limit(AlterConfigOpType.SET, str(1024 * 1024 * EACH // AT_ONCE))
-    monkeypatch.setattr("airflow_provider_orderedkafka.kafka.lookup.offsets.AT_ONCE", EACH)
+    monkeypatch.setattr("airflow_provider_orderedkafka.kafka.lookup.topics.AT_ONCE", EACH)
     yield
     limit(AlterConfigOpType.DELETE)
 

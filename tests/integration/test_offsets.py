@@ -16,10 +16,16 @@ from airflow_provider_orderedkafka.core.order.timeline import Answer
 from airflow_provider_orderedkafka.errors import DataLossError, SettingError, UnknownTopicError, UnreachableError
 from airflow_provider_orderedkafka.kafka.clients.answers import DEADLINE
 from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
-from airflow_provider_orderedkafka.kafka.lookup import offsets
-from airflow_provider_orderedkafka.kafka.lookup.offsets import committed, first_at, high_ends, log_starts, newest
 from airflow_provider_orderedkafka.kafka.lookup.survey import Brokers, ResolvedStart, readable_ends, resolve_start
-from airflow_provider_orderedkafka.kafka.lookup.topics import check_partitions, discover
+from airflow_provider_orderedkafka.kafka.lookup.topics import (
+    check_partitions,
+    committed,
+    discover,
+    first_at,
+    high_ends,
+    log_starts,
+    newest,
+)
 
 SECONDS = 8.0
 NOW = 1_800_000_000_000
@@ -151,7 +157,7 @@ def test_times_are_looked_up_in_all_partitions_several_at_once(config, topics, r
 
 
 def test_any_number_of_times_is_asked_for_in_bounded_portions(config, topics, records, monkeypatch):
-    monkeypatch.setattr(offsets, "MOST_AT_ONCE", 7)
+    monkeypatch.setattr("airflow_provider_orderedkafka.kafka.lookup.topics.MOST_AT_ONCE", 7)
     topic = topics.create(partitions=2)
     records.produce(topic, [Record(b"", timestamp=t + 1, partition=t % 2) for t in range(40)])
     found = first_at(config, partitions(topic, 0, 1), range(1, 41))

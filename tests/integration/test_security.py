@@ -26,8 +26,7 @@ from airflow_provider_orderedkafka.errors import AccessDeniedError
 from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
 from airflow_provider_orderedkafka.kafka.clients.pools import ReadSettings
 from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
-from airflow_provider_orderedkafka.kafka.lookup.offsets import GroupOffset, committed, write_commits
-from airflow_provider_orderedkafka.kafka.lookup.topics import discover
+from airflow_provider_orderedkafka.kafka.lookup.topics import GroupOffset, committed, discover, write_commits
 from airflow_provider_orderedkafka.kafka.read.slices import read_slice
 from airflow_provider_orderedkafka.kafka.write.producer import Chunk, Deliveries, PooledProducer, make_producer
 from airflow_provider_orderedkafka.kafka.write.settings import made_ready

@@ -12,7 +12,7 @@ from support.spark import since
 
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import TopicPartition
-from airflow_provider_orderedkafka.kafka.lookup.offsets import committed
+from airflow_provider_orderedkafka.kafka.lookup.topics import committed
 from airflow_provider_orderedkafka.spark import register
 from airflow_provider_orderedkafka.spark.connector.options import parse_options
 from airflow_provider_orderedkafka.spark.connector.stream import Stream

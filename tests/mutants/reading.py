@@ -90,7 +90,7 @@ MUTANTS = [
     ),
     (
         "isolation ignored",
-        f"{PACKAGE}/kafka/lookup/offsets.py",
+        f"{PACKAGE}/kafka/lookup/topics.py",
         {"isolation_level=_LEVELS[isolation]": 'isolation_level=_LEVELS["read_uncommitted"]'},
         (
             "tests/integration/test_offsets.py::"

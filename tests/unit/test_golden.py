@@ -11,7 +11,7 @@ from support.documents import DOCUMENTS, LATER_ORDERS, LEDGER, OLDER, RANGE, REF
 from airflow_provider_orderedkafka import core, job
 from airflow_provider_orderedkafka.core.codec import OLDEST, VERSION, Document
 from airflow_provider_orderedkafka.errors import DocumentError
-from airflow_provider_orderedkafka.kafka.lookup.offsets import GroupOffset
+from airflow_provider_orderedkafka.kafka.lookup.topics import GroupOffset
 from airflow_provider_orderedkafka.kafka.provenance import HEADER, read_provenance
 from airflow_provider_orderedkafka.loads import mirror
 from airflow_provider_orderedkafka.loads.ledger import LedgerStore

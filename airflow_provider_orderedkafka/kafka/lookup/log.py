@@ -41,8 +41,7 @@ from airflow_provider_orderedkafka.kafka.clients.answers import DEADLINE, RECHEC
 from airflow_provider_orderedkafka.kafka.clients.pools import PooledConsumer, ReadSettings, pooled_consumer
 from airflow_provider_orderedkafka.kafka.clients.traffic import FRAME, sent
 
-from .offsets import first_at, newest
-from .topics import recheck
+from .topics import first_at, newest, recheck
 
 _WATERMARK_SECONDS: Final = 10.0
 _DAMAGED: Final = {KafkaError._BAD_MSG, KafkaError._BAD_COMPRESSION, KafkaError.INVALID_MSG}

@@ -31,8 +31,8 @@ from airflow_provider_orderedkafka.core.pacing import Terms
 from airflow_provider_orderedkafka.errors import DataLossError, NotYetError, SettingError
 from airflow_provider_orderedkafka.kafka.clients.answers import listed
 from airflow_provider_orderedkafka.kafka.clients.config import SERVERS
-from airflow_provider_orderedkafka.kafka.lookup import offsets, topics
 
+from . import topics
 from .log import KafkaLog
 
 
@@ -73,13 +73,13 @@ class Brokers:
         return topics.discover(self.config, subscription)
 
     def log_starts(self, partitions: Iterable[TopicPartition]) -> Offsets:
-        return offsets.log_starts(self.config, partitions)
+        return topics.log_starts(self.config, partitions)
 
     def high_ends(self, partitions: Iterable[TopicPartition], isolation: Isolation) -> Offsets:
-        return offsets.high_ends(self.config, partitions, isolation)
+        return topics.high_ends(self.config, partitions, isolation)
 
     def committed(self, group: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        return offsets.committed(self.config, group, partitions)
+        return topics.committed(self.config, group, partitions)
 
     def log(self, isolation: Isolation) -> Log:
         return KafkaLog(self.config, isolation)

@@ -31,8 +31,8 @@ from airflow_provider_orderedkafka.core.notation.subscriptions import Named
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.errors import UnreachableError
 from airflow_provider_orderedkafka.kafka.lookup.log import Fence, read_much, reading
-from airflow_provider_orderedkafka.kafka.lookup.offsets import high_ends, log_starts
 from airflow_provider_orderedkafka.kafka.lookup.survey import Brokers, Kafka
+from airflow_provider_orderedkafka.kafka.lookup.topics import high_ends, log_starts
 from airflow_provider_orderedkafka.kafka.provenance import HEADER, located, range_prefix
 from airflow_provider_orderedkafka.kafka.read.columns import headers_of
 from airflow_provider_orderedkafka.kafka.write.producer import PooledProducer, lend

@@ -25,8 +25,8 @@ from airflow_provider_orderedkafka.core.documents import Ledger, Range
 from airflow_provider_orderedkafka.core.lifecycle import Action
 from airflow_provider_orderedkafka.core.pacing import NEW_CHECKPOINT, Pace
 from airflow_provider_orderedkafka.errors import DocumentError, LedgerChangedError, SettingError, StateError
-from airflow_provider_orderedkafka.kafka.lookup.offsets import show_place
 from airflow_provider_orderedkafka.kafka.lookup.survey import Kafka
+from airflow_provider_orderedkafka.kafka.lookup.topics import show_place
 from airflow_provider_orderedkafka.loads import ranges
 from airflow_provider_orderedkafka.loads.books import Books, look, wait
 from airflow_provider_orderedkafka.loads.committing import commit

@@ -36,8 +36,8 @@ from airflow_provider_orderedkafka.core.order.positions import Offsets, Position
 from airflow_provider_orderedkafka.core.order.timeline import Log
 from airflow_provider_orderedkafka.core.pacing import Pace, Since, Terms
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.kafka.lookup.offsets import show_place
 from airflow_provider_orderedkafka.kafka.lookup.survey import NOWHERE, Brokers, Kafka, resolve, survey
+from airflow_provider_orderedkafka.kafka.lookup.topics import show_place
 
 from .options import SourceOptions
 from .reading import read_batches, read_settings

@@ -92,8 +92,7 @@ def dead_letters(config: Any, topic: str) -> Iterator[DeadLetter]:
     from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
     from airflow_provider_orderedkafka.kafka.clients.pools import ReadSettings
     from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
-    from airflow_provider_orderedkafka.kafka.lookup.offsets import high_ends, log_starts
-    from airflow_provider_orderedkafka.kafka.lookup.topics import discover
+    from airflow_provider_orderedkafka.kafka.lookup.topics import discover, high_ends, log_starts
     from airflow_provider_orderedkafka.kafka.read.slices import read_slice
 
     kafka = config if isinstance(config, KafkaConfig) else KafkaConfig(config)
