@@ -11,7 +11,7 @@ from airflow_provider_orderedkafka.core.notation.spelling import counted
 from airflow_provider_orderedkafka.core.status import COUNTED, AuditRow
 from airflow_provider_orderedkafka.errors import FINAL, TEMPORARY
 
-from .comparing import FINDINGS, UNKNOWN, Compared, Finding, Found, Promised, compare
+from .comparing import FINDINGS, UNKNOWN, Compared, Found, Promised, compare
 from .messages import OutputTopics, Turns, named_topics, read_source
 from .tables import CannotReadError, read_table
 
@@ -58,22 +58,13 @@ class OfRange:
         where = f" in {self.output}" if self.output else ""
         yield ", ".join([f"range {self.range_id}: {self.verdict}: {counted(done.rows, 'row')}{where}", *numbers])
         for place in done.places:
-            yield "  " + " ".join(_words(place))
+            at, why = place.output and f"at {place.output}", place.why and f"({place.why})"
+            yield "  " + " ".join(filter(None, (f"{place.what.replace('_', ' ')}:", place.record, at, why)))
         for what in FINDINGS:
             more = done.counts[what] - sum(place.what == what for place in done.places)
             if more > 0:
                 yield f"  and {more:,} more {what.replace('_', ' ')}"
         yield from (f"  unknown: {reason}" for reason in dict.fromkeys(done.reasons))
-
-
-def _words(place: Finding) -> Iterator[str]:
-    yield f"{place.what.replace('_', ' ')}:"
-    if place.record:
-        yield place.record
-    if place.output:
-        yield f"at {place.output}"
-    if place.why:
-        yield f"({place.why})"
 
 
 @dataclass(frozen=True, slots=True)

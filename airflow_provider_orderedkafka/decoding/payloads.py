@@ -354,7 +354,9 @@ class RecordDecoder:
         bad = with_errors(batch, errors)
         if self.max_bad is not None and len(errors) > self.max_bad:
             raise too_many(bad, self.max_bad)
-        return (decoded.filter(_without(errors, batch.num_rows)) if errors else decoded), bad
+        if errors:
+            decoded = decoded.filter(pa.array(np.isin(np.arange(batch.num_rows), list(errors), invert=True)))
+        return decoded, bad
 
     def _decoded(self, batch: Any) -> tuple[Any, Errors]:
         errors: Errors = {}
@@ -380,9 +382,3 @@ def check_installed(decode: Decode) -> None:
             "'airflow-provider-orderedkafka[decode]' in Airflow's environment; where Spark runs without it, install "
             "what `orderedkafka bundle bundle.zip --requirements requirements.txt` writes down"
         )
-
-
-def _without(errors: Errors, count: int) -> Any:
-    mask = np.ones(count, bool)
-    mask[list(errors)] = False
-    return pa.array(mask)

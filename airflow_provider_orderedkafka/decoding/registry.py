@@ -134,7 +134,8 @@ class Registry:
         except OSError as error:
             raise UnreachableError(f"{self.name} cannot be reached: {masked(str(error))}") from error
         except Exception as error:
-            if _is_about_the_network(error):
+            # By name: which HTTP client is beneath depends on the version.
+            if {each.__name__ for each in type(error).__mro__} & {"TransportError", "RequestError", "HTTPError"}:
                 raise UnreachableError(
                     f"{self.name} does not answer: {masked(str(error))}; is 'url' right, and is it up?"
                 ) from error
@@ -188,9 +189,3 @@ def _typed(name: str, value: str) -> Any:
     if name == "ssl.ca.location" and value.lower() == "false":
         return False
     return float(value) if name in _NUMBERS or name.endswith((".ms", ".sec", ".capacity")) else value
-
-
-def _is_about_the_network(error: Exception) -> bool:
-    """By name: which HTTP client is beneath depends on the version."""
-    names = {each.__name__ for each in type(error).__mro__}
-    return bool(names & {"TransportError", "RequestError", "HTTPError"})

@@ -22,7 +22,6 @@ from airflow_provider_orderedkafka.kafka.replay.replays import (
     Settle,
     Settled,
     find_landed,
-    read_until_settled,
 )
 from airflow_provider_orderedkafka.kafka.write.settings import WriteSettings
 from airflow_provider_orderedkafka.kafka.write.writing import plan_write, write
@@ -219,7 +218,7 @@ def test_what_retention_takes_while_it_reads_may_be_doubled(topics, records, con
             records.delete_before(topic, {0: 120})
         return 0
 
-    read = read_until_settled(config, [TopicPartition(topic, 0)], Offsets(), take, Settle(still=0.3))
+    read = OutputBrokers(config, Settle(still=0.3)).read_until_settled([TopicPartition(topic, 0)], Offsets(), take)
     assert read == Settled(settled=True, gone=20)
 
 
@@ -232,7 +231,7 @@ def test_offsets_without_a_record_are_gaps_unless_retention_took_them(topics, re
     if ends == "with a record":
         records.produce(topic, [Record(b"behind it", partition=1)])
     partitions = [TopicPartition(topic, number) for number in range(3)]
-    read = read_until_settled(config, partitions, Offsets({partitions[0]: 5}), len, AT_ONCE)
+    read = OutputBrokers(config, AT_ONCE).read_until_settled(partitions, Offsets({partitions[0]: 5}), len)
     assert (read.gone, read.with_gaps) == (5, {partitions[1]})
 
 

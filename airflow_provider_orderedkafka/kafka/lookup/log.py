@@ -226,11 +226,8 @@ class PartitionReader:
             return
         if event.what is What.LOG_END:
             self._move(event.partition, event.offset)
-        else:
-            self._go_on_at_log_start(event.partition)
-
-    def _go_on_at_log_start(self, partition: TopicPartition) -> None:
-        position = self.positions[partition]
+            return
+        partition, position = event.partition, self.positions[event.partition]
         start = self._events.log_start(partition, position)
         self.gone[partition] += max(start - position, 0)
         self.let_go([partition])

@@ -20,7 +20,7 @@ again, too, and it is not known what it has of it.
 import logging
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
@@ -83,41 +83,6 @@ class Outputs(Kafka, Protocol):
         """The producer of a task, which is not used again after an error in the block."""
 
 
-class Looks(Protocol):
-    """What waiting for outputs to settle needs of them."""
-
-    def look(self) -> bool:
-        """Read everything new; whether rows of the batch were among it."""
-
-    def nothing_hidden(self) -> bool:
-        """Whether everything was read that the logs held at some moment since rows last arrived."""
-
-
-class Clock(Protocol):
-    """The part of `time` that waiting needs."""
-
-    def monotonic(self) -> float: ...
-
-    def sleep(self, seconds: float, /) -> None: ...
-
-
-def read_until_settled(
-    config: Mapping[str, str],
-    partitions: Iterable[TopicPartition],
-    noted: Offsets,
-    take: Take,
-    settle: Settle,
-) -> Settled:
-    """Read partitions from their noted ends on until the batch has settled; those without a note from the start.
-
-    Raises UnknownTopicError, AccessDeniedError (the principal needs READ on its outputs) or UnreachableError.
-    """
-    starts, gone = _starts(config, list(partitions), noted)
-    outputs = _Outputs(config, starts, take)
-    settled = until_still(outputs, settle)
-    return Settled(settled, gone + outputs.gone.total(), outputs.with_gaps())
-
-
 @dataclass(frozen=True)
 class OutputBrokers(Brokers):
     """The outputs on a cluster."""
@@ -126,10 +91,14 @@ class OutputBrokers(Brokers):
     lend = staticmethod(lend)
 
     def read_until_settled(self, partitions: Sequence[TopicPartition], noted: Offsets, take: Take) -> Settled:
-        return read_until_settled(self.config, partitions, noted, take, self.settle)
+        """Raises UnknownTopicError, UnreachableError or AccessDeniedError: the principal needs READ on its outputs."""
+        starts, gone = _starts(self.config, partitions, noted)
+        outputs = _Outputs(self.config, starts, take)
+        settled = until_still(outputs, self.settle)
+        return Settled(settled, gone + outputs.gone.total(), outputs.with_gaps())
 
 
-def until_still(outputs: Looks, settle: Settle, clock: Clock = time) -> bool:
+def until_still(outputs: "_Outputs", settle: Settle, clock: Any = time) -> bool:
     """Wait until nothing arrives for long enough and nothing is hidden; False if that takes too long."""
     outputs.look()
     begun = looked = clock.monotonic()
@@ -171,6 +140,7 @@ class _Outputs:
         self.gone: Counter[TopicPartition] = Counter()
 
     def look(self) -> bool:
+        """Read everything new; whether rows of the batch were among it."""
         ends = high_ends(self._config, self._positions, "read_uncommitted")
         wanted = {partition: at for partition, at in self._positions.items() if at < ends[partition]}
         came = self._read(wanted, ends) if wanted else 0
@@ -183,6 +153,7 @@ class _Outputs:
         return frozenset(each for each, count in self._missing.items() if count != self.gone[each])
 
     def nothing_hidden(self) -> bool:
+        """Whether everything was read that the logs held at some moment since rows last arrived."""
         return self._fence.passed(self._positions)
 
     def _read(self, wanted: Mapping[TopicPartition, int], ends: Offsets) -> int:

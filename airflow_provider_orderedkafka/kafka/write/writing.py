@@ -177,7 +177,9 @@ class _Task:
         self.producer.send(chunk, self.deliveries)
         self.producer.settle(self.deliveries)
         self.written += Written(
-            dead_letters=len(faults), bytes=payload_bytes(chunk), by_topic={output.name: len(faults)}
+            dead_letters=len(faults),
+            bytes=sum(len(each or b"") for each in (*chunk.keys, *chunk.values)),
+            by_topic={output.name: len(faults)},
         )
 
 
@@ -261,10 +263,6 @@ def dead_letters(
         headers=headers,
         describe=lambda key, _value: f"a dead letter with key {key!r}",
     )
-
-
-def payload_bytes(chunk: Chunk) -> int:
-    return sum(len(payload) for column in (chunk.keys, chunk.values) for payload in column if payload is not None)
 
 
 def _headers(own: list[Any], reason: str, stamp: bytes | None) -> list[Any]:
