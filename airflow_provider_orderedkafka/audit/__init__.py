@@ -1,1 +1,1 @@
-"""Compare what lies in an output with what was in its source: the second, small path beside the one that wrote it."""
+"""Compare what lies in an output with what was in its source: by another path than the one that wrote it."""

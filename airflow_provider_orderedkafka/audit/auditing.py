@@ -46,15 +46,15 @@ class OfRange:
 
     def to_json(self) -> dict[str, Any]:
         done = self.compared
-        said: dict[str, Any] = {"range": self.range_id, "verdict": self.verdict, "output": self.output}
-        said |= {"rows": done.rows, "late": done.late, "dead_letters": done.dead_letters}
-        return {**said, **{what: done.counts[what] for what in COUNTED}, "reasons": done.reasons}
+        found: dict[str, Any] = {"range": self.range_id, "verdict": self.verdict, "output": self.output}
+        found |= {"rows": done.rows, "late": done.late, "dead_letters": done.dead_letters}
+        return {**found, **{what: done.counts[what] for what in COUNTED}, "reasons": done.reasons}
 
     def lines(self) -> Iterator[str]:
         done = self.compared
         numbers = [f"{done.counts[what]:,} {what.replace('_', ' ')}" for what in COUNTED if done.counts[what]]
-        beside = {"late": done.late, "dead letters": done.dead_letters}
-        numbers += [f"{count:,} {what}" for what, count in beside.items() if count]
+        also = {"late": done.late, "dead letters": done.dead_letters}
+        numbers += [f"{count:,} {what}" for what, count in also.items() if count]
         where = f" in {self.output}" if self.output else ""
         yield ", ".join([f"range {self.range_id}: {self.verdict}: {counted(done.rows, 'row')}{where}", *numbers])
         for place in done.places:
@@ -95,9 +95,9 @@ class Audit:
     def text(self) -> str:
         lines = [line for each in self.ranges for line in each.lines()]
         if self.others:
-            lines.append(f"beside them: {counted(sum(self.others.values()), 'row')} of {len(self.others)} other ranges")
+            lines.append(f"besides: {counted(sum(self.others.values()), 'row')} of {len(self.others)} other ranges")
         if self.silent:
-            lines.append(f"beside them: {counted(self.silent, 'record')} that do not say where they came from")
+            lines.append(f"besides: {counted(self.silent, 'record')} that do not say where they came from")
         return "\n".join(lines)
 
 
@@ -110,15 +110,15 @@ class Clusters:
 
 
 def audit(reports: Mapping[str, Report | None], clusters: Clusters, most: int = 20) -> Audit:
-    """Audit ranges by their reports; None is one that is not loaded yet. At most so many places of each finding."""
+    """Audit ranges by their reports; None is one that is not loaded yet. `most` bounds the places of each finding."""
     done: dict[str, OfRange] = {}
     ready: list[Report] = []
     for range_id, report in reports.items():
         why = "its report says that it is not loaded yet" if report is not None else "it has no report yet"
         if report is None or not report.complete:
             done[range_id] = OfRange(range_id, _unknown(1, why), open=True)
-        elif (said := _not_to_know(report)) is not None:
-            done[range_id] = OfRange(range_id, _unknown(max(report.rows_emitted, 1), said), _output(report))
+        elif (why := _not_to_know(report)) is not None:
+            done[range_id] = OfRange(range_id, _unknown(max(report.rows_emitted, 1), why), _output(report))
         else:
             ready.append(report)
     others: Counter[str] = Counter()

@@ -4,7 +4,7 @@
 
 A plain copy is compared record by record: each is there once, or as a dead letter, with its key, value, headers and
 timestamp. What a transform made is compared by coverage: each row is of a record that the range read, once, and the
-numbers of a record's rows have no gap; how many rows a transform gives nobody knows here, so only their sum counts.
+numbers of a record's rows have no gap; how many rows a transform gives is not known here, so only their sum counts.
 
 What cannot be known is counted as `unknown`, with the reason: records that their topic does not have any more, and
 rows that may have been in an output where something was deleted.
@@ -38,7 +38,7 @@ COPIED: Final = ("key", "value", "headers", "timestamp")
 
 @dataclass(frozen=True, slots=True)
 class Promised:
-    """What the range's load has promised, and said in its report.
+    """What the range's load has promised and reported.
 
     `emitted` are the rows that it wrote, None where the report itself is not certain of it. Where places `follow` each
     other, what is kept in order goes on from each to the next one.
@@ -72,7 +72,7 @@ class Promised:
 class Found:
     """The rows of a range in an output, in the order in which they lie there, with the names of the `places`.
 
-    So many offsets of the output were `taken` away since: what was there is not known; None if that is any number.
+    `taken` is how many offsets of the output are gone since: what was there is not known; None if that is any number.
     `nameless` is how many other rows say that they are of the range, and not of which record; unless rows are
     `numbered`, they say of which record they are, and not which of its rows. `behind` has the rows that lie behind one
     of a later range, with its id.
@@ -121,7 +121,7 @@ class Compared:
 
 
 def compare(promised: Promised, source: Source, found: Found, most: int = 20) -> Compared:
-    """At most so many places of each finding are kept."""
+    """At most `most` places of each finding are kept."""
     return _Comparison(promised, source, found, most).compared()
 
 
@@ -145,8 +145,8 @@ class _Comparison:
         else:
             done.leave_open(len(rows.doubled), "several rows are of one record, and do not say which of its rows")
         self._add(done, "altered", *self._altered())
-        wrong, told = self._out_of_order()
-        self._add(done, "out_of_order", wrong, told)
+        wrong, why = self._out_of_order()
+        self._add(done, "out_of_order", wrong, why)
         self._add(done, "out_of_order", *self._behind_later({*wrong.tolist()}))
         self._compare_what_expired(done)
         self._look_for_missing(done)
@@ -186,11 +186,11 @@ class _Comparison:
             if self.promised.headers is False:
                 wrong["headers"] = self.found.columns["headers"][which] != hash(())
         every = np.logical_or.reduce(list(wrong.values()))
-        told = {
+        why = {
             int(which[at]): "another " + " and ".join(name for name, mask in wrong.items() if mask[at])
             for at in np.flatnonzero(every)[: self.most].tolist()
         }
-        return which[every], told
+        return which[every], why
 
     def _out_of_order(self) -> tuple[Ints, dict[int, str]]:
         """Rows that lie behind one that should come after them, in what the load keeps in order."""
@@ -209,17 +209,17 @@ class _Comparison:
             falls |= tied & (step < 0)
             tied &= step == 0
         wrong = np.flatnonzero(falls & same)
-        told = {int(which[at + 1]): f"it lies behind {self._told(which[at])}" for at in wrong[: self.most].tolist()}
-        return which[wrong + 1], told
+        why = {int(which[at + 1]): f"it lies behind {self._located(which[at])}" for at in wrong[: self.most].tolist()}
+        return which[wrong + 1], why
 
     def _behind_later(self, known: set[int]) -> tuple[Ints, dict[int, str]]:
         """Rows that lie behind one of a range that was loaded later, but for those that are known to be wrong."""
         right = self._rows.sound & self._rows.first
         found = {row: later for row, later in self.found.behind.items() if right[row] and row not in known}
-        told = {row: f"it lies behind a row of range {later}, which was loaded later" for row, later in found.items()}
-        return np.array(sorted(found), np.int64), told
+        why = {row: f"it lies behind a row of range {later}, which was loaded later" for row, later in found.items()}
+        return np.array(sorted(found), np.int64), why
 
-    def _told(self, row: int) -> str:
+    def _located(self, row: int) -> str:
         return f"{self._rows.record(row)} at {self.found.at(row)}"
 
     def _compare_what_expired(self, done: Compared) -> None:
@@ -232,7 +232,7 @@ class _Comparison:
             self._compare_expired_partition(done, code, int(unseen[code]), len(which))
 
     def _compare_expired_partition(self, done: Compared, code: int, unseen: int, found: int) -> None:
-        """Compare so many offsets without a record that may have had one, and so many of them that have rows."""
+        """Compare how many offsets have no record and may have had one, and how many of them have rows."""
         source, partition = self.source, self.source.partitions[code]
         why = f"{partition}: records that the range may have read are not there any more, to compare rows with them"
         if source.read[code] < 0:
@@ -240,11 +240,11 @@ class _Comparison:
             return
         gone = int(source.read[code] - np.diff(source.edges)[code])
         done.leave_open(min(found, gone), why)
-        told = f"{gone:,} of the records that it read are gone, and there are rows of {found:,}"
+        why = f"{gone:,} of the records that it read are gone, and there are rows of {found:,}"
         if found > gone:
-            done.add("stray", found - gone, iter([Finding("stray", str(partition), why=told)]), 1)
+            done.add("stray", found - gone, iter([Finding("stray", str(partition), why=why)]), 1)
         elif self.promised.copied:
-            self._miss(done, gone - found, iter([Finding("missing", str(partition), why=told)]))
+            self._miss(done, gone - found, iter([Finding("missing", str(partition), why=why)]))
 
     def _look_for_missing(self, done: Compared) -> None:
         if self.promised.copied:
@@ -256,11 +256,11 @@ class _Comparison:
         if self.promised.emitted is not None:
             there = done.rows + self.found.nameless + (0 if self.found.numbered else len(self._rows.doubled))
             wrong = self.promised.emitted - there - gaps
-            said = f"the report says {self.promised.emitted:,} rows, there are {there:,}; which, is not known"
+            why = f"the report says {self.promised.emitted:,} rows, there are {there:,}; which, is not known"
             if wrong > 0:
-                self._miss(done, wrong, iter([Finding("missing", "", why=said)]))
+                self._miss(done, wrong, iter([Finding("missing", "", why=why)]))
             elif wrong < 0 and not gaps:
-                done.add("stray", -wrong, iter([Finding("stray", "", why=said)]), 1)
+                done.add("stray", -wrong, iter([Finding("stray", "", why=why)]), 1)
 
     def _miss(self, done: Compared, count: int, places: Iterator[Finding]) -> None:
         """Rows that are not there: they are missing, but for as many as may have been taken away."""

@@ -143,15 +143,15 @@ class OutputTopics:
     def _take(
         self, message: Message, headers: Sequence[tuple[str, bytes | None]], mine: "Mapping[bytes, _Mine]"
     ) -> None:
-        told = [value for name, value in headers if name == HEADER and value is not None]
-        if not told:
+        values = [value for name, value in headers if name == HEADER and value is not None]
+        if not values:
             self.silent += 1
             return
-        end = 2 + told[-1][1] if len(told[-1]) > 1 else 0
-        name = told[-1][2:end]
+        end = 2 + values[-1][1] if len(values[-1]) > 1 else 0
+        name = values[-1][2:end]
         of = mine.get(name)
         try:
-            row = located(told[-1], end)
+            row = located(values[-1], end)
         except (struct.error, IndexError, KeyError):
             self.others["a damaged header"] += 1
             return

@@ -333,7 +333,7 @@ class Progress(Document):
     Rows are those of all attempts, the rate is that of this one. `order_time` is the order time reached, in
     milliseconds; null before any timestamp. `batches` is how many are planned; `about` means that there may be fewer,
     or that the rest is planned later. Version 1 had neither. `running` is how many seconds the batch has run for: what
-    is done of it is as its tasks have told, a few seconds ago, and what is written is at least so much. Without
+    is done of it is as its tasks reported it a few seconds ago, and what is written is at least that. Without
     `running`, the batch is done.
     """
 

@@ -41,7 +41,7 @@ class Range(Document):
     Written down before the first read, never changed. Its `end` is a place: the floor there is the time of its cut.
     `topics` maps names to the broker's topic ids. `rows_left` is what the row limit leaves, `batch_offsets` the most
     that one batch may span; null leaves that to the application. `claim` is the key of the claim on an interval's or a
-    replay's range. `job` is the hash of the job that it is loaded with; before version 3, `digest` told of that in
+    replay's range. `job` is the hash of the job that it is loaded with; before version 3, `digest` had that in
     words. Both are empty where a person loads it by hand.
     """
 
@@ -140,7 +140,7 @@ class Ledger(Document):
     not count dead letters; they count from 0 then. `chosen` is whether its partitions were chosen one by one, None if
     that is not known.
     `home_dag` is the DAG that moves it, `home_file` the file that defines it, as Airflow names it; empty where that was
-    never said.
+    not known.
     """
 
     load: str
@@ -322,12 +322,12 @@ class Report(Document):
 def doubts(found: Report | Outcome) -> str:
     """The counts that people should know of, if they are not 0."""
     counts = ((name, getattr(found, name)) for name in DOUBTS)
-    told = (
+    parts = (
         counted(n, "dead letter") if name == "dead_letters" else f"{n:,} {name.replace('_', ' ')}"
         for name, n in counts
         if n
     )
-    return "".join(f", {each}" for each in told)
+    return "".join(f", {each}" for each in parts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -295,7 +295,7 @@ def abandoned(book: Book, by: str, reason: str, now: int) -> Book:
 
 
 def rewound(ledger: Ledger, place: Place, by: str, reason: str, now: int, *, topics: Mapping[str, str]) -> Ledger:
-    """Move to another place, as a person asked; another DAG may continue from there, and topics be said otherwise."""
+    """Move to another place, as a person asked; another DAG may continue from there, and other topics be named."""
     there = replace(ledger, topics={**ledger.topics, **topics})
     return _moved(there, place, Outcome("rewound", "", ledger.revision + 1, by, now, reason))
 

@@ -36,7 +36,7 @@ class Since(NamedTuple):
 class Pace:
     """The minimum number of offsets, and the maximum delay in milliseconds, that start a run.
 
-    Without a delay the minimum alone decides, and is 1 unless said; without a minimum the delay alone.
+    Without a delay the minimum alone decides, and is 1 by default; without a minimum the delay alone.
     `delay_from` is what the delay counts from: the last run, or the oldest record that waits.
     """
 
@@ -52,7 +52,7 @@ class Pace:
         return self.min_offsets
 
     def asks_for_the_oldest(self, offsets: int) -> bool:
-        """Whether it depends on the oldest record if so many offsets wait."""
+        """Whether it depends on the oldest record if this many offsets wait."""
         by_age = self.max_delay is not None and self.delay_from == "oldest"
         return by_age and 0 < offsets < (self.min_offsets or offsets + 1)
 

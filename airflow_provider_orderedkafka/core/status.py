@@ -327,10 +327,10 @@ def committed(
 
 
 def audited(status: Status, range_id: str, found: AuditRow) -> Status:
-    """A range's output was read again; nothing is told of a range that is not among the newest any more."""
-    told = replace(found, said=_clipped(found.said))
+    """A range's output was read again; one that is not among the newest any more is left out."""
+    kept = replace(found, said=_clipped(found.said))
     return replace(
-        status, ranges=tuple(replace(row, audit=told) if row.id == range_id else row for row in status.ranges)
+        status, ranges=tuple(replace(row, audit=kept) if row.id == range_id else row for row in status.ranges)
     )
 
 

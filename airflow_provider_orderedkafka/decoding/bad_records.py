@@ -1,4 +1,4 @@
-"""Many items at once, and where that fails, the sound ones alone: `sound(items, make, type)`. The others are told."""
+"""Many items at once, and where that fails, the sound ones alone: `sound(items, make, type)`. The others are listed."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -32,7 +32,7 @@ def sound(items: Sequence[Any], make: Callable[[Sequence[Any]], Any], kind: Any)
 def _parts(items: Sequence[Any], make: Callable[[Sequence[Any]], Any], at: int, errors: Errors) -> list[Any]:
     try:
         return [make(items)]
-    except Exception as error:  # noqa: BLE001 - any error is one item's, and is told with its position
+    except Exception as error:  # noqa: BLE001 - any error is one item's, and is reported with its position
         if len(items) == 1:
             errors[at] = message_of(error)
             return [None]

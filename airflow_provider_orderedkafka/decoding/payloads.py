@@ -145,7 +145,7 @@ class PayloadDecoder:
                 continue
             array, wrong = self._read(group, [given[row] for row in group.rows])
             parts.append((group.rows, array))
-            errors |= {group.rows[index]: self._told(why, group.schema) for index, why in wrong.items()}
+            errors |= {group.rows[index]: self._reason(why, group.schema) for index, why in wrong.items()}
         return self._together(parts, len(given)), dict(sorted(errors.items()))
 
     def _groups(self, payloads: Any, heads: Any) -> list[Framed]:
@@ -222,7 +222,7 @@ class PayloadDecoder:
     def _nothing(self, payloads: Sequence[bytes], why: str) -> tuple[Any, Errors]:
         return pa.nulls(len(payloads), self.type), dict.fromkeys(range(len(payloads)), why)
 
-    def _told(self, why: str, schema: int | str | None) -> str:
+    def _reason(self, why: str, schema: int | str | None) -> str:
         written = "" if schema is None else f", schema {schema}"
         return f"its {self.column} cannot be decoded ({self.format.kind}{written}): {why}"
 
@@ -362,15 +362,12 @@ class RecordDecoder:
         errors: Errors = {}
         for each in self.columns:
             place = batch.schema.get_field_index(each.column)
-            array, wrong = each.decoded(batch.column(place), self._heads(batch, each))
+            framed = each.registry is not None and "headers" in batch.schema.names
+            heads = schema_headers(batch.column("headers"), SCHEMA_HEADERS[each.column]) if framed else None
+            array, wrong = each.decoded(batch.column(place), heads)
             batch = batch.set_column(place, pa.field(each.column, each.type), array)
             errors = {**wrong, **errors}
         return batch, dict(sorted(errors.items()))
-
-    def _heads(self, batch: Any, each: PayloadDecoder) -> Any:
-        if each.registry is None or "headers" not in batch.schema.names:
-            return None
-        return schema_headers(batch.column("headers"), SCHEMA_HEADERS[each.column])
 
 
 def check_installed(decode: Decode) -> None:

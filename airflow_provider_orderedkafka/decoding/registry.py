@@ -128,7 +128,7 @@ class Registry:
         try:
             return ask(_client(tuple(sorted(self.config.items()))))
         except SchemaRegistryError as error:
-            raise self._told(error) from error
+            raise self._error(error) from error
         except OrderedKafkaError:
             raise
         except OSError as error:
@@ -141,7 +141,7 @@ class Registry:
                 ) from error
             raise
 
-    def _told(self, error: Any) -> OrderedKafkaError:
+    def _error(self, error: Any) -> OrderedKafkaError:
         status = error.http_status_code
         if status in (UNAUTHORISED, FORBIDDEN):
             kind = CredentialsError if status == UNAUTHORISED else AccessDeniedError

@@ -46,14 +46,14 @@ def is_secret(name: str, value: str = "") -> bool:
 
 
 def has_login(text: str) -> bool:
-    """Whether a URL in it has a login, which would be told to all who see the text."""
+    """Whether a URL in it has a login, which all would know who see the text."""
     return _LOGIN.search(text) is not None
 
 
 def masked(text: str) -> str:
     """The text without the values of secrets: by their names, in URLs, and as HTTP and PEM have them."""
     text = _LOGIN.sub(rf"\1{MASK}@", text)
-    text = _NAMED.sub(lambda found: found[0] if _is_told(found) else f"{found[1]}{MASK}", text)
+    text = _NAMED.sub(lambda found: found[0] if _is_public(found) else f"{found[1]}{MASK}", text)
     return _PEM.sub(rf"\1{MASK}", _SCHEME.sub(rf"\1{MASK}", text))
 
 
@@ -74,7 +74,7 @@ def secrets_of(settings: Mapping[str, Any]) -> Iterator[str]:
         yield from filter(None, [*([] if logins else [text]), *logins, *passwords])
 
 
-def _is_told(found: re.Match[str]) -> bool:
+def _is_public(found: re.Match[str]) -> bool:
     """Whether what looks like a secret in a text is none."""
     name, value = found[1].rstrip("=: ").strip("\"'"), found[2].strip("\"'")
     return not is_secret(name, value)

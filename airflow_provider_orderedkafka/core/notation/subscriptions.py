@@ -19,7 +19,7 @@ from airflow_provider_orderedkafka.errors import SettingError
 from .starts import ByTopic, Explicit, Start, read_json
 
 Topics = str | Sequence[str] | re.Pattern[str] | Mapping[str, Sequence[int]]
-"""How topics are said in Python: names, a pattern that matches whole names, or partitions by topic."""
+"""How topics are written in Python: names, a pattern that matches whole names, or partitions by topic."""
 
 TOPIC_NAMES: Final = "Kafka allows 1 to 249 letters, digits and ._-"
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
@@ -85,7 +85,7 @@ def covers(subscription: Subscription, partition: TopicPartition) -> bool:
 def lacking(
     subscription: Subscription, topics: Container[str], partitions: Container[TopicPartition]
 ) -> Subscription | None:
-    """What of it is named and is neither among these topics nor among these partitions."""
+    """What it names that is neither among these topics nor among these partitions."""
     if isinstance(subscription, Assigned):
         left = tuple(partition for partition in subscription.partitions if partition not in partitions)
         return Assigned(left) if left else None
@@ -105,9 +105,9 @@ def within(start: Start, wanted: Subscription) -> Start:
 def check_start(start: Start, subscription: Subscription) -> None:
     """Raise `SettingError` for a start that names what is not read, or leaves out some of what is named."""
     if isinstance(start, ByTopic):
-        said = dict(start.starts)
-        _check_named(said, [topic for topic in said if not reads(subscription, topic)], set(names(subscription)))
-        for each in said.values():
+        starts = dict(start.starts)
+        _check_named(starts, [topic for topic in starts if not reads(subscription, topic)], set(names(subscription)))
+        for each in starts.values():
             _check_offsets(each, subscription)
     elif isinstance(start, Explicit):
         topics = dict.fromkeys(partition.topic for partition, _ in start.offsets)
@@ -115,20 +115,20 @@ def check_start(start: Start, subscription: Subscription) -> None:
         _check_offsets(start, subscription)
 
 
-def _check_named(said: Iterable[str], odd: Sequence[str], wanted: set[str]) -> None:
+def _check_named(named: Iterable[str], odd: Sequence[str], wanted: set[str]) -> None:
     if odd:
         raise SettingError(f"the start names {odd[0]!r}, which is not read: leave it out")
-    if missing := sorted(wanted - set(said)):
+    if missing := sorted(wanted - set(named)):
         raise SettingError(f"the start leaves out {missing[0]!r}, which is read: give it one, such as 'earliest'")
 
 
 def _check_offsets(start: Start, subscription: Subscription) -> None:
     if not (isinstance(start, Explicit) and isinstance(subscription, Assigned)):
         return  # how many partitions a topic has is not known here
-    said, topics = [partition for partition, _ in start.offsets], {partition.topic for partition, _ in start.offsets}
-    if odd := [partition for partition in said if partition not in subscription.partitions]:
+    named, topics = [partition for partition, _ in start.offsets], {partition.topic for partition, _ in start.offsets}
+    if odd := [partition for partition in named if partition not in subscription.partitions]:
         raise SettingError(f"the start names {odd[0]}, which is not read: leave it out")
-    if missing := [p for p in subscription.partitions if p.topic in topics and p not in said]:
+    if missing := [p for p in subscription.partitions if p.topic in topics and p not in named]:
         raise SettingError(f"the start leaves out {missing[0]}, which is read: give it an offset, or -2 for earliest")
 
 

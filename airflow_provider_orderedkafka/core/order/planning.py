@@ -320,7 +320,7 @@ def _largest(span: Span, partitions: Iterable[TopicPartition]) -> set[TopicParti
 def worthwhile(log: Log, span: Span, each: int) -> int:
     """At least how many offsets the slices of a span are to have that are read by tasks of their own, `each` or more.
 
-    Where a task ends, a batch of each partition is sent to two tasks, and what was requested behind it to nobody. So
+    Where a task ends, a batch of each partition is sent to two tasks, and what was requested behind it in vain. So
     where that is much of a partition, tasks are few and long.
     """
     spans = {p: span.end[p] - start for p, start in span.start.items()}

@@ -3,7 +3,7 @@
     gather(client, ask, questions, Patience(15, "the end of")) -> {question: answer}
 
 `ask(questions, seconds)` sends some questions and returns a future for each. What waiting cannot fix is raised at once,
-and how to fix it is said: missing permissions, credentials, certificates, a topic that does not exist, an unexpected
+with how to fix it: missing permissions, credentials, certificates, a topic that does not exist, an unexpected
 answer.
 """
 

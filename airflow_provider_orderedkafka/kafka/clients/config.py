@@ -358,7 +358,7 @@ def _check_kerberos(settings: Mapping[str, str], prefix: str, kind: str) -> None
 
         raise SettingError(
             f"{kind} {asked} asks for Kerberos (GSSAPI), which the installed confluent-kafka {version()} (librdkafka "
-            f"{libversion()[0]}) was built without, as most packages of it are: install it from its sources, beside a "
+            f"{libversion()[0]}) was built without, as most of its packages are: install it from its sources, beside a "
             "librdkafka with Cyrus SASL, wherever a client of Kafka runs (pip install --no-binary confluent-kafka "
             f"confluent-kafka), or set '{prefix}{_MECHANISM[0]}' to another mechanism that the brokers offer, such as "
             "'SCRAM-SHA-512'"
@@ -385,8 +385,8 @@ def _answer(name: str, value: str) -> str:
     try:
         Producer({name: value, _END: ""})
     except KafkaException as error:
-        said = str(error.args[0].str())
-        return "" if _END in said else said
+        text = str(error.args[0].str())
+        return "" if _END in text else text
     except (AttributeError, TypeError, ValueError):  # the binding wants a callback, or a dict
         return _NO_SUCH
     raise AssertionError(f"Kafka's client took {_END!r}")

@@ -17,7 +17,7 @@ def msk_iam(settings: Mapping[str, str]) -> dict[str, Any]:
     servers = settings.get("bootstrap.servers", "")
     found = _REGION.search(servers)
     if found is None:
-        raise SettingError(f"{servers!r} is no Amazon MSK cluster: its region cannot be told; name another resolver")
+        raise SettingError(f"{servers!r} is no Amazon MSK cluster: its address names no region; name another resolver")
     return {"oauth_cb": partial(_msk_token, found["region"].lower())}
 
 

@@ -39,8 +39,8 @@ class ReadSettings:
     saw; if given, a topic that was created again is detected. `deadline` is how many seconds may pass without progress.
     `byte_budget` bounds the memory for one piece of a slice, and that for what has come of later ones. `columns` are
     the requested ones, None for all. At most `sampled` records are looked at on each end of a partition. `fetch` gives
-    what it has of a slice, at most so many bytes, None for any number; where it is None, each slice is fetched by
-    itself.
+    what it has of a slice, in at most the bytes that it is given, None for any number; where it is None, each slice is
+    fetched by itself.
     """
 
     kafka: Mapping[str, str]
@@ -102,9 +102,9 @@ def key_in(kept: dict[Key, Kept], config: Mapping[str, str]) -> Key:
 
     Where one was replaced since, such as a certificate that was renewed, what had been kept is let go of.
     """
-    said = frozenset(config.items())
-    key = said | {(name, _state(path)) for name, path in config.items() if name.endswith(_FILE)}
-    for other in [each for each in kept if said < each and each != key and len(each) == len(key)]:
+    settings = frozenset(config.items())
+    key = settings | {(name, _state(path)) for name, path in config.items() if name.endswith(_FILE)}
+    for other in [each for each in kept if settings < each and each != key and len(each) == len(key)]:
         del kept[other]
     return key
 
@@ -267,7 +267,7 @@ class Admin:
         for client, topic in product(self._clients, topics):
             left = end - time.monotonic()
             if left > 0:
-                with suppress(KafkaException):  # told by the question, which is asked again
+                with suppress(KafkaException):  # the question shows it, which is asked again
                     client.list_topics(topic, timeout=left)
 
     def metadata(self, seconds: float) -> Any:
@@ -293,7 +293,7 @@ class Admin:
         from confluent_kafka import KafkaException
 
         silent, end = self._controller, time.monotonic() + seconds
-        with suppress(KafkaException):  # told by the question, which is asked again
+        with suppress(KafkaException):  # the question shows it, which is asked again
             for _ in range(_LOOKS):
                 found = self.metadata(end - time.monotonic())
                 self._controller = found.controller_id

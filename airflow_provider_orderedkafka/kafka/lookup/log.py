@@ -60,7 +60,7 @@ class PartitionEvent(NamedTuple):
     offset: int
 
 
-_TOLD: Final = {KafkaError._PARTITION_EOF: What.LOG_END, KafkaError._AUTO_OFFSET_RESET: What.NOT_THERE}
+_EVENTS: Final = {KafkaError._PARTITION_EOF: What.LOG_END, KafkaError._AUTO_OFFSET_RESET: What.NOT_THERE}
 
 
 class PartitionEvents:
@@ -86,8 +86,8 @@ class PartitionEvents:
             self._note(error)
             return None
         partition = TopicPartition(message.topic(), message.partition())
-        if code in _TOLD:
-            event = PartitionEvent(_TOLD[code], partition, message.offset())
+        if code in _EVENTS:
+            event = PartitionEvent(_EVENTS[code], partition, message.offset())
             if event.what is What.LOG_END:
                 self._log_ends[partition] = event.offset
             return event

@@ -6,7 +6,7 @@ write the record behind its successors. The deadline is kept here, for everythin
 
 There is one producer for each worker process and configuration, across tasks and batches. Worker processes exit without
 `atexit`, so a borrower settles what it sent before it returns the producer. After a failure a producer is discarded
-with its queue, so that nothing of a failed task is written after its end. One that nobody has used for
+with its queue, so that nothing of a failed task is written after its end. One that was not used for
 `connections.max.idle.ms`, if that is set, is closed.
 """
 
@@ -256,7 +256,7 @@ def deadline_seconds(config: Mapping[str, str]) -> float:
 
 
 def idle_seconds(config: Mapping[str, str]) -> float | None:
-    """The seconds after which a producer that nobody uses is closed, as librdkafka closes connections; None: never."""
+    """The seconds after which an unused producer is closed, as librdkafka closes connections; None: never."""
     milliseconds = whole_number(str(config.get("connections.max.idle.ms", "0")))  # librdkafka refuses what is none
     return milliseconds / 1_000 if milliseconds else None
 

@@ -112,7 +112,7 @@ NEEDED: Final = ("WRITE", "READ")
 
 
 def made_ready(config: Mapping[str, str], topics: Iterable[str], new: NewTopics | None) -> list[str]:
-    """Create those topics that do not exist, if it is said how; remarks about what was found and done.
+    """Create those topics that do not exist, if `new` says how; remarks about what was found and done.
 
     A topic that exists stays as it is. `UnknownTopicError` for a topic that does not, and is not to be created.
     """

@@ -10,11 +10,11 @@ without the rows that landed completes the work:
     OrderViolationError   rows did not arrive in the order of `keep_order` (column `_seq`)
 
 A row's partition is chosen here, so that it does not change while a batch is written. Kafka's client would use new
-partitions in the middle of a batch, even such as nobody knows yet who looks for the batch later; here they count from
-the next batch on. A key goes where the producer's partitioner would place it among this many partitions. A row that
-names its partition keeps it. A row without a key is placed by its source: a replay places it in the same partition.
-Dead letters are placed alike. `PARTITIONERS` compute a key's partition as librdkafka does, and by `murmur2` as Kafka's
-own default does for records with a key.
+partitions in the middle of a batch, even some that are not known yet where the batch is looked for later; here they
+count from the next batch on. A key goes where the producer's partitioner would place it among this many partitions. A
+row that names its partition keeps it. A row without a key is placed by its source: a replay places it in the same
+partition. Dead letters are placed alike. `PARTITIONERS` compute a key's partition as librdkafka does, and by `murmur2`
+as Kafka's own default does for records with a key.
 
 A dead letter has the row's key, value, headers and timestamp, its provenance, and the header `orderedkafka.error` with
 what was wrong. What its topic would refuse is left out: key, value and headers of a row that is too large, a timestamp
@@ -244,7 +244,7 @@ _OWN_HEADERS: Final = 2
 def dead_letters(
     rows: Rows, faults: dict[int, str], output: OutputTopic, max_bytes: int, stamps: list[bytes] | None
 ) -> Chunk:
-    """The faulty rows, for a topic that takes at most so many bytes of key, value and headers."""
+    """The faulty rows, for a topic that takes at most `max_bytes` of key, value and headers."""
     places = list(faults)
     sizes = rows.record_bytes()[places]
     few = rows.header_counts()[places] + _OWN_HEADERS <= MOST_HEADERS
