@@ -14,7 +14,7 @@ from airflow_provider_orderedkafka.core.lanes import KeepOrder
 from airflow_provider_orderedkafka.core.notation.subscriptions import Discovery, Named
 from airflow_provider_orderedkafka.core.order.positions import LARGEST, TopicPartition
 from airflow_provider_orderedkafka.errors import SettingError, UnknownTopicError
-from airflow_provider_orderedkafka.kafka.lookup.log import read_much, reading
+from airflow_provider_orderedkafka.kafka.lookup.log import reading_all
 from airflow_provider_orderedkafka.kafka.lookup.topics import discover, high_ends, log_starts
 from airflow_provider_orderedkafka.kafka.provenance import HEADER, located
 from airflow_provider_orderedkafka.kafka.read.columns import headers_of
@@ -29,7 +29,7 @@ def messages_in(config: Mapping[str, str], spans: Spans, isolation: Isolation) -
     """The records between these offsets as they arrive, in order within each partition."""
     left = {partition: start for partition, (start, end) in spans.items() if start < end}
     ends = {partition: end for partition, (_, end) in spans.items()}
-    with reading(read_much(config, isolation), left, ends) as reader:
+    with reading_all(config, left, ends, isolation) as reader:
         while reader.positions:
             found = reader.take()
             yield [each for each in found if each.offset() < ends[TopicPartition(each.topic(), each.partition())]]

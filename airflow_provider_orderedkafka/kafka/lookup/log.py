@@ -236,19 +236,26 @@ class PartitionReader:
 
 @contextmanager
 def reading(
-    settings: ReadSettings, starts: Mapping[TopicPartition, int], limits: Mapping[TopicPartition, int]
+    config: Mapping[str, str],
+    starts: Mapping[TopicPartition, int],
+    limits: Mapping[TopicPartition, int],
+    settings: ReadSettings,
 ) -> Iterator[PartitionReader]:
     """A reader of these partitions, from `starts` on; whoever has it lets go of those that reached their limits."""
     with pooled_consumer(settings) as pooled:
-        rechecks = partial(recheck, settings.kafka, list(starts), {})
-        reader = PartitionReader(pooled, limits, settings.deadline, rechecks)
+        reader = PartitionReader(pooled, limits, settings.deadline, partial(recheck, config, list(starts), {}))
         reader.begin(starts)
         yield reader
 
 
-def read_much(config: Mapping[str, str], isolation: Isolation) -> ReadSettings:
-    """The settings of whoever reads outputs or sources back, as much as there is; the user's own win."""
-    return ReadSettings({**_MUCH, **config}, isolation=isolation)
+def reading_all(
+    config: Mapping[str, str],
+    starts: Mapping[TopicPartition, int],
+    limits: Mapping[TopicPartition, int],
+    isolation: Isolation,
+) -> AbstractContextManager[PartitionReader]:
+    """The same for much: sources and outputs that are read back."""
+    return reading(config, starts, limits, ReadSettings({**_MUCH, **config}, isolation=isolation))
 
 
 _MUCH: Final = {"queued.max.messages.kbytes": "16384", "fetch.max.bytes": "16000000"}
@@ -369,7 +376,7 @@ class KafkaLog:
         self, starts: Mapping[TopicPartition, int], limits: Mapping[TopicPartition, int], tuning: Mapping[str, str]
     ) -> AbstractContextManager[PartitionReader]:
         settings = ReadSettings({**self._config, **tuning}, isolation=self._isolation, deadline=self._deadline)
-        return reading(settings, starts, limits)
+        return reading(self._config, starts, limits, settings)
 
 
 class BoundSearch:

@@ -30,7 +30,7 @@ import numpy as np
 from airflow_provider_orderedkafka.core.notation.subscriptions import Named
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.errors import UnreachableError
-from airflow_provider_orderedkafka.kafka.lookup.log import Fence, read_much, reading
+from airflow_provider_orderedkafka.kafka.lookup.log import Fence, reading_all
 from airflow_provider_orderedkafka.kafka.lookup.survey import Brokers, Kafka
 from airflow_provider_orderedkafka.kafka.lookup.topics import high_ends, log_starts
 from airflow_provider_orderedkafka.kafka.provenance import HEADER, located, range_prefix
@@ -158,7 +158,7 @@ class _Outputs:
 
     def _read(self, wanted: Mapping[TopicPartition, int], ends: Offsets) -> int:
         came, expected = 0, dict(wanted)
-        with reading(read_much(self._config, "read_uncommitted"), wanted, ends) as reader:
+        with reading_all(self._config, wanted, ends, "read_uncommitted") as reader:
             while reader.positions:
                 messages = reader.take()
                 came += self._take(messages)
