@@ -269,7 +269,7 @@ def _begun(report: Report) -> tuple[int, int]:
 
 
 def topics_of(report: Report) -> list[str]:
-    """The topics that a range may have written to."""
+    """Those that a range may have written to."""
     to, before = report.destination, report.before
     named = [] if to is None else [*named_topics(to.output), *named_topics(to.dead_letters)]
     return [*named, *(() if before is None else before.ids)]

@@ -43,7 +43,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """The lane, the reason, and whether one task has everything or each relies on where keys are."""
+    """One task has everything, or each relies on where keys are."""
 
     kind: Kind
     reason: str

@@ -68,8 +68,6 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class AvroWriter:
-    """Reads what was written with one schema."""
-
     node: Node
     parsed: Any
 

@@ -399,8 +399,8 @@ class BoundSearch:
     def judge(self, partition: TopicPartition, offset: int, timestamp: int) -> None:
         if partition not in self.open or offset >= self._limits[partition]:
             return
-        passed, time = self.open[partition], self._bounds[partition].time
-        if time is None or (counts(timestamp, self._latest) and timestamp >= time):
+        passed, least = self.open[partition], self._bounds[partition].time
+        if least is None or (counts(timestamp, self._latest) and timestamp >= least):
             self._close(partition, Sighting(offset, timestamp, passed))
         elif passed >= self._patience:
             self._close(partition, Sighting(offset, timestamp, passed + 1, gave_up=True))

@@ -237,7 +237,6 @@ class GroupOffset(NamedTuple):
 def read_commits(
     config: Mapping[str, str], group: str, partitions: Iterable[TopicPartition], deadline: float = DEADLINE
 ) -> dict[TopicPartition, GroupOffset]:
-    """The committed offsets of a group; partitions without one are left out."""
     wanted = [KafkaPartition(*partition) for partition in partitions]
     if not wanted:
         return {}
@@ -360,7 +359,6 @@ def high_ends(
     isolation: Isolation = "read_committed",
     deadline: float = DEADLINE,
 ) -> Offsets:
-    """The offset up to which each partition can be read now: the last stable one, or the high watermark."""
     questions = [_Question("latest", partition) for partition in partitions]
     return _as_offsets(_ask(config, questions, isolation, Patience(deadline, "the high end of")))
 
@@ -399,7 +397,6 @@ def first_at(
 def committed(
     config: Mapping[str, str], group: str, partitions: Iterable[TopicPartition], deadline: float = DEADLINE
 ) -> dict[TopicPartition, int]:
-    """The committed offsets of a group; partitions without one are left out."""
     commits = read_commits(config, group, partitions, deadline)
     return {partition: commit.offset for partition, commit in commits.items()}
 

@@ -85,8 +85,6 @@ class Outputs(Kafka, Protocol):
 
 @dataclass(frozen=True)
 class OutputBrokers(Brokers):
-    """The outputs on a cluster."""
-
     settle: Settle = Settle()
     lend = staticmethod(lend)
 
@@ -129,8 +127,6 @@ def _starts(
 
 
 class _Outputs:
-    """The outputs, with how far they were read, and the fence to pass at the end."""
-
     def __init__(self, config: Mapping[str, str], starts: Mapping[TopicPartition, int], take: Take) -> None:
         self._config = config
         self._positions = dict(starts)

@@ -24,7 +24,7 @@ Reason = Callable[[int], str]
 
 
 class Targets:
-    """The output topics of one write, by name; looks up unknown ones."""
+    """Those that are not known yet are looked up."""
 
     def __init__(self, settings: WriteSettings, stamp_bytes: int = 0) -> None:
         self.settings = settings

@@ -119,7 +119,6 @@ class PooledProducer:
             deliveries.check()
 
     def settle(self, deliveries: Deliveries) -> None:
-        """Wait until everything sent is acknowledged."""
         with self._failing_well(deliveries), self.lock:
             self._wait(lambda: self.producer.flush(_POLL_SECONDS), 0, deliveries)
 
@@ -331,5 +330,4 @@ POOL: Final = ProducerPool()
 
 
 def lend(config: Mapping[str, str]) -> AbstractContextManager[PooledProducer]:
-    """A producer of this process's pool."""
     return POOL.lend(config)

@@ -301,7 +301,6 @@ def written_columns(columns: Sequence[Column], settings: WriteSettings) -> list[
 
 
 def source_of(columns: Sequence[Column]) -> SourceColumns | None:
-    """Where these columns have source positions."""
     types = _by_name(columns)
     if SOURCE in types:
         return "struct"
