@@ -117,8 +117,8 @@ def audit(reports: Mapping[str, Report | None], clusters: Clusters, most: int = 
         why = "its report says that it is not loaded yet" if report is not None else "it has no report yet"
         if report is None or not report.complete:
             done[range_id] = OfRange(range_id, _unknown(1, why), open=True)
-        elif (why := _not_to_know(report)) is not None:
-            done[range_id] = OfRange(range_id, _unknown(max(report.rows_emitted, 1), why), _output(report))
+        elif (unknown := _not_to_know(report)) is not None:
+            done[range_id] = OfRange(range_id, _unknown(max(report.rows_emitted, 1), unknown), _output(report))
         else:
             ready.append(report)
     others: Counter[str] = Counter()
