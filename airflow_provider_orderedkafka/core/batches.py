@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
-from typing import Self
+from typing import Any, Self
 
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place, Span
 from airflow_provider_orderedkafka.core.order.positions import Offsets
@@ -105,7 +105,8 @@ def rest_of(loaded: Range, start: Place) -> Span:
 class Tally:
     """What was counted of a batch, or of all batches so far; `read_in` and `late_in` have the records by partition.
 
-    Brokers sent `fetched_bytes` to its tasks in `requests`, at least; `needed_bytes` is about what the records have.
+    Brokers sent `fetched_bytes` to its tasks in `requests`, at least, None where a task does not know it;
+    `needed_bytes` is about what the records have.
     """
 
     rows_read: int = 0
@@ -119,9 +120,9 @@ class Tally:
     may_be_out_of_order: int = 0
     late_in: Offsets = Offsets()  # noqa: RUF009 - it never changes
     read_in: Offsets = Offsets()  # noqa: RUF009 - it never changes
-    fetched_bytes: int = 0
+    fetched_bytes: int | None = 0
     needed_bytes: int = 0
-    requests: int = 0
+    requests: int | None = 0
 
     @property
     def rows(self) -> int:
@@ -129,7 +130,9 @@ class Tally:
         return self.rows_emitted + self.dead_letters
 
     def plus(self, other: Self) -> Self:
-        return type(self)(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(self)))
+        pairs = ((getattr(self, field.name), getattr(other, field.name)) for field in fields(self))
+        sums: list[Any] = [None if None in pair else pair[0] + pair[1] for pair in pairs]
+        return type(self)(*sums)
 
 
 @dataclass(frozen=True, slots=True)

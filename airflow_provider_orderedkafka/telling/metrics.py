@@ -39,7 +39,8 @@ def attempted(load: str) -> None:
 
 def committed(load: str, report: Report, lag: Lag | None, left: Offsets | None = None) -> None:
     """A range was committed, for the first time, and so much is `left` in each partition."""
-    _count(load, {"commits": 1, **{name: getattr(report, field) for name, field in COUNTS.items()}})
+    counts = {name: getattr(report, field) for name, field in COUNTS.items()}
+    _count(load, {"commits": 1, **{name: count for name, count in counts.items() if count is not None}})
     stats().timing(f"orderedkafka.{load}.duration", report.ended_at - report.started_at, tags={"load": load})
     if lag is not None:
         _gauges(load, {**_of_lag(lag), **_of_partitions(left)})

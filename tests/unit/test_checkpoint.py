@@ -13,6 +13,7 @@ from airflow_provider_orderedkafka.core.order.positions import Offsets
 from airflow_provider_orderedkafka.decoding.formats import Decode, Json
 from airflow_provider_orderedkafka.errors import SettingError, StateError
 from airflow_provider_orderedkafka.job import Job, Rows
+from airflow_provider_orderedkafka.kafka.clients.traffic import Traffic
 from airflow_provider_orderedkafka.outputs import KafkaOutput
 from airflow_provider_orderedkafka.spark.application.report import Ending, report, summary
 from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
@@ -193,6 +194,19 @@ def test_the_report_in_words_names_what_is_in_doubt() -> None:
         "1 lost to retention before they were read",
     ):
         assert f"\n  {remark}\n" in said
+
+
+def test_what_came_is_in_the_report_with_what_planning_fetched_or_is_said_to_be_not_known() -> None:
+    total = Tally(rows_read=10, fetched_bytes=2_000, needed_bytes=1_000, requests=2)
+    for tally, came, said in (
+        (total, (2_500, 3), "2,500 bytes in 3 requests"),
+        (replace(total, fetched_bytes=None, requests=None), (None, None), "not known"),
+    ):
+        ending = Ending(1, 0, 1, planning=Traffic(500, 1))
+        found = report(a_range(), Counts(1, tally, tally, 1, place(10), limit_spent=False), ending)
+        assert (found.fetched_bytes, found.requests) == came
+        assert f"\n  fetched   {said}, for records of about 1,000 bytes\n" in summary(a_range(), found)
+    assert (failed().fetched_bytes, failed().requests) == (None, None)
 
 
 def test_where_rows_were_there_already_the_report_in_words_says_at_most_how_many_offsets_are_lost() -> None:

@@ -151,7 +151,7 @@ def report(loaded: Range, counts: Counts | None, ending: Ending) -> Report:
     complete = ending.error is None
     told = asdict(total)
     for name, count in asdict(ending.planning).items():
-        told[name] += count
+        told[name] = None if told[name] is None else told[name] + count or None
     return Report(
         range_id=loaded.id,
         attempt=ending.attempt,
@@ -211,8 +211,7 @@ def summary(loaded: Range, found: Report) -> str:
         f"range {found.range_id}, attempt {found.attempt}: {_outcome(found)} after {took}",
         f"  read      {done:,} of {counted(loaded.offsets, 'offset')}, {counted(found.rows_read, 'row')}, "
         f"{counted(found.bytes_read, 'byte')}",
-        f"  fetched   {counted(found.fetched_bytes, 'byte')} in {counted(found.requests, 'request')}, for records of "
-        f"about {counted(found.needed_bytes, 'byte')}",
+        f"  fetched   {_fetched(found)}, for records of about {counted(found.needed_bytes, 'byte')}",
         f"  written   {counted(found.rows_emitted, 'row')} in {counted(found.batches, 'batch')}",
     ]
     if found.stop.floor.lowest >= 0:
@@ -228,6 +227,12 @@ def summary(loaded: Range, found: Report) -> str:
     if found.unprotected is not None:
         lines.append(f"  a replay would have written its batch twice: {found.unprotected}")
     return "\n".join([*lines, f"  {found.advice}"])
+
+
+def _fetched(found: Report) -> str:
+    if found.fetched_bytes is None or found.requests is None:
+        return "not known"
+    return f"{counted(found.fetched_bytes, 'byte')} in {counted(found.requests, 'request')}"
 
 
 def _outcome(found: Report) -> str:

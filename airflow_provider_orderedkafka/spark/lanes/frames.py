@@ -89,12 +89,14 @@ class Counters:
     def tally(self) -> Tally:
         """What was counted of the records, once they were read."""
         read, late = _by_partition(self.records), _by_partition(self.late)
+        # Each slice that has records came in an answer at least.
+        known = len(self.requests.counts) >= len(self.needed.counts)
         return Tally(
             rows_read=read.total(),
             bytes_read=self.bytes.total(),
-            fetched_bytes=self.fetched.total(),
+            fetched_bytes=self.fetched.total() if known else None,
             needed_bytes=self.needed.total(),
-            requests=self.requests.total(),
+            requests=self.requests.total() if known else None,
             late=late.total(),
             late_in=Offsets(late),
             read_in=Offsets(read),
