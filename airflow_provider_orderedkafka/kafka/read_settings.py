@@ -21,10 +21,10 @@ class ReadSettings:
 
     `kafka` is librdkafka's configuration, to which the reader adds its own. `topic_ids` are the ids that the planner
     saw; if given, a topic that was created again is detected. `deadline` is how many seconds may pass without progress.
-    `byte_budget` bounds the memory for one piece of a slice, and that for what has come of later ones. `columns` are
-    the requested ones, None for all. At most `sampled` records are looked at on each end of a partition. `fetch` gives
-    what it has of a slice, at most so many bytes, None for any number; where it is None, each slice is fetched by
-    itself.
+    `byte_budget` bounds the memory for one piece of a slice, and that for what has come of later ones, which may be up
+    to 128 MiB where a batch of each partition needs it. `columns` are the requested ones, None for all. At most
+    `sampled` records are looked at on each end of a partition. `fetch` gives what it has of a slice, at most so many
+    bytes, None for any number; where it is None, each slice is fetched by itself.
     """
 
     kafka: Mapping[str, str]
