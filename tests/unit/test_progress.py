@@ -183,6 +183,15 @@ def test_how_far_a_batch_is_by_what_spark_has_counted(nodes: list[RunningNode], 
     assert heard([[RunningNode("Scan text", {ROWS: 1})], nodes], 100_000) == expected
 
 
+@pytest.mark.parametrize("ended", [0, 15, 20, 21])
+@pytest.mark.parametrize("nodes", [[SLICES, RECORDS, WRITING], [SLICES, WRITING]], ids=["by writers", "in one task"])
+def test_what_a_task_came_to_as_it_ended_is_no_row_that_was_written(nodes: list[RunningNode], ended: int) -> None:
+    """One that ended before Spark has counted its row takes nothing from the others for long."""
+    found = heard([nodes], 100_000, ended)
+    assert found is not None
+    assert (found.written if RECORDS in nodes else found.read) == max(20 - ended, 0) * UNIT
+
+
 def test_more_rows_than_offsets_are_no_more_than_the_whole_batch() -> None:
     found = heard([[RECORDS]], 10_000)
     assert found is not None

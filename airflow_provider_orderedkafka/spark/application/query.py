@@ -83,16 +83,17 @@ class Query:
         if query is None:
             return None
         session = self._frames.engine.session
-        if not written:
-            self._heard = Within()
-        elif (heard_of := heard(running_plans(session), planned.offsets)) is not None:
-            self._heard = heard_of
         tracker = session.sparkContext.statusTracker()
         active = set(tracker.getActiveJobsIds())
         jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(str(query.runId)) if job in active]
         stages = [tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds]
         known = [stage for stage in stages if stage is not None]
         tasks = (sum(s.numTasks for s in known), sum(s.numCompletedTasks for s in known)) if known else (None, None)
+        ended = max(known, key=lambda stage: stage.stageId).numCompletedTasks if known else 0
+        if not written:
+            self._heard = Within()
+        elif (heard_of := heard(running_plans(session), planned.offsets, ended)) is not None:
+            self._heard = heard_of
         return replace(self._heard, tasks=tasks[0], tasks_done=tasks[1])
 
     def _begun(self, folder: str, own: str, window: Sequence[Planned], loop: "BatchLoop") -> "StreamingQuery | None":

@@ -119,14 +119,15 @@ def results(rows: "DataFrame") -> list[Any]:
     return [pickle.loads(each) for each in found if each is not None]  # noqa: S301 - of our own tasks
 
 
-def heard(plans: Sequence[Sequence[RunningNode]], offsets: int) -> Within | None:
+def heard(plans: Sequence[Sequence[RunningNode]], offsets: int, ended: int = 0) -> Within | None:
     """The progress of the tasks in a batch of `offsets` offsets, by what Spark has counted; None if it has nothing.
 
-    What goes through a shuffle is read first and written then, and each counts for a part of the whole.
+    What goes through a shuffle is read first and written then, and each counts for a part of the whole. Each task of
+    the last stage that has `ended` gave one row with what it came to, which stands for nothing.
     """
     for nodes in reversed(plans):
         rows = {found[1]: node.counts.get(ROWS, 0) for node in nodes if (found := _FUNCTION.search(node.text))}
-        done = rows.get(Telling.__name__, 0) * UNIT
+        done = max(rows.get(Telling.__name__, 0) - ended, 0) * UNIT
         if "ReadRecords" in rows:
             read, written = rows["ReadRecords"], done
         elif "ReadSeveral" in rows:
