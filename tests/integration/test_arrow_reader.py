@@ -8,6 +8,7 @@ import threading
 import time
 from base64 import b64encode
 from pathlib import Path
+from typing import ClassVar
 
 import pyarrow as pa
 import pytest
@@ -17,6 +18,7 @@ from support.registered import framed, order, register, small_registry
 
 from airflow_provider_orderedkafka import Avro, Decode, Json, JsonSchema, Protobuf
 from airflow_provider_orderedkafka.errors import DataLossError, RowError, SettingError, UnknownTopicError
+from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
 from airflow_provider_orderedkafka.reader import read
 
 BASE = 1_700_000_000_000
@@ -140,6 +142,44 @@ def test_a_reader_that_follows_hands_on_what_comes_and_flags_what_is_late(kafka,
         more.join()
     assert [row["value"] for row in found] == [b"a", b"b", b"c", b"d"]
     assert [row["late"] for row in found] == [False, False, True, False]
+    times = [row["order_time"] for row in found]
+    assert times == sorted(times)
+
+
+class Outdated(KafkaLog):
+    """The log as a broker answers for times that does not know its newest records yet."""
+
+    known: ClassVar[dict[int, int]] = {}
+    """How many records of each partition it knows; all, of one that is not here."""
+
+    def first_at(self, partitions, times):
+        return [self._known(found) for found in super().first_at(partitions, times)]
+
+    def newest(self, partitions):
+        return self._known(super().newest(partitions))
+
+    def _known(self, found):
+        return {p: answer for p, answer in found.items() if answer.offset < self.known.get(p.partition, sys.maxsize)}
+
+
+def test_what_comes_behind_records_that_an_outdated_index_did_not_know_is_late(kafka, topics, records, monkeypatch):
+    monkeypatch.setattr("airflow_provider_orderedkafka.reader.KafkaLog", Outdated)
+    topic = topics.create(partitions=2)
+    records.produce(topic, [Record(b"a", BASE + 10), Record(b"b", BASE + 30), Record(b"c", BASE + 5, 1)])
+    monkeypatch.setattr(Outdated, "known", {0: 1})
+    with read(kafka.bootstrap_servers, topic, follow=True, batch_bytes=1) as batches:
+        found = [row for _ in range(3) for row in next(batches).to_pylist()]
+        monkeypatch.setattr(Outdated, "known", {})
+        records.produce(topic, [Record(b"d", BASE + 20, 1), Record(b"e", BASE + 40, 1)])
+        found += [row for _ in range(2) for row in next(batches).to_pylist()]
+        assert batches.late == 1
+    assert [(row["value"], row["late"]) for row in found] == [
+        (b"c", False),
+        (b"a", False),
+        (b"b", False),
+        (b"d", True),
+        (b"e", False),
+    ]
     times = [row["order_time"] for row in found]
     assert times == sorted(times)
 
