@@ -6,6 +6,27 @@ CUTS = ("tests/property/test_cuts.py",)
 
 MUTANTS = [
     (
+        "what lies behind the end of a stream's batch is no matter",
+        f"{PACKAGE}/spark/connector/stream.py",
+        {"end=None if floor == NOWHERE.floor else Close(floor)": "end=None"},
+        ("tests/integration/test_stream.py::test_a_task_warns_of_records_that_its_batch_was_not_to_reach",),
+    ),
+    (
+        "a reader that follows goes on from where an outdated index says that it is",
+        f"{PACKAGE}/reader.py",
+        {"planned if self._last is None else": "planned if True else"},
+        (
+            "tests/integration/test_arrow_reader.py"
+            "::test_what_comes_behind_records_that_an_outdated_index_did_not_know_is_late",
+        ),
+    ),
+    (
+        "what a task came to as it ended stands for rows, too",
+        f"{PACKAGE}/spark/session/counting.py",
+        {"rows.get(Telling.__name__, 0) - ended": "rows.get(Telling.__name__, 0)"},
+        ("tests/unit/test_progress.py",),
+    ),
+    (
         "an output that does not answer has nothing of the batch",
         f"{PACKAGE}/spark/lanes/kafka_output.py",
         {

@@ -16,7 +16,7 @@ from airflow_provider_orderedkafka.core.next_range import (
     next_place,
     verdict,
 )
-from airflow_provider_orderedkafka.core.notation.starts import Earliest
+from airflow_provider_orderedkafka.core.notation.starts import Earliest, Moment
 from airflow_provider_orderedkafka.core.notation.subscriptions import Discovery, Named, Topic
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
@@ -193,6 +193,14 @@ KNOWN, MAYBE, OLDER = (False, False), (True, False), (False, True)
 )
 def test_where_a_time_falls_on_a_log_start_what_may_be_gone_is_said_unless_it_was_surely_older(entries, change, found):
     assert deleted(*entries, **change) == found
+
+
+def test_settings_that_were_raised_since_are_taken_for_what_they_always_were_and_the_remark_says_so():
+    """A partition that was idle, and one whose records of that time went before the change, look the same."""
+    log = SimulatedLog({FIRST: [Entry(5, 2 * HOUR)]})
+    topic = Topic("orders", "id", 1, compacted=False, settings=BY_TIME)
+    [remark] = deleted_at(log, Offsets({FIRST: 5}), [topic], HOUR, 9 * HOUR).remarks
+    assert remark.endswith(f"is older than {Moment(HOUR)}, if the topic's settings were always so")
 
 
 def test_a_broker_that_knows_fewer_partitions_than_were_loaded_is_asked_again():

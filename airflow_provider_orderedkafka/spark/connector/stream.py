@@ -250,9 +250,10 @@ class Stream:
         return start, self.after(start, None) or start
 
     def slices(self, start: StreamOffset, end: StreamOffset) -> list[Slice]:
-        """The slices between two offsets."""
-        span = span_between(start, end)
-        return self._cluster.planner(span, self._own).slices(self._cluster.each(span, self._options.slice_offsets))
+        """The slices between two offsets; who reads them sees what lies behind the end, where its floor is known."""
+        span, floor = span_between(start, end), end.place.floor
+        planner = self._cluster.planner(span, self._own, end=None if floor == NOWHERE.floor else Close(floor))
+        return planner.slices(self._cluster.each(span, self._options.slice_offsets))
 
     def progress(self, at: StreamOffset | None) -> dict[str, Any]:
         """How far the stream could read now, and how far behind that it is, for the query's progress."""
