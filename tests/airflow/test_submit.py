@@ -29,6 +29,11 @@ from airflow_provider_orderedkafka.tools.cli import main
 CANARY = "canary-7d1f0a55"
 
 
+@pytest.fixture
+def quick_submit():
+    """Here spark-submit itself starts the application."""
+
+
 def log_of(folder):
     return "".join(
         path.read_text(errors="replace") for path in folder.rglob("*") if path.is_file() and path.suffix != ".db"
