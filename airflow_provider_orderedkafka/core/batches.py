@@ -11,6 +11,7 @@ not counted may have been written in part: it is a replay. One that was counted 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from hashlib import sha256
 from itertools import pairwise
 from typing import Any, Self
 
@@ -142,6 +143,7 @@ class Setup(Document):
     Later attempts keep the settings, and choose lane and writers anew: rows are identified by their source. `placed` is
     the partitioner that keeps the source's keys in their partitions, if the direct lane relies on one; `reason` says
     why this lane was chosen. `cluster` is the id of the one that has the output's topics; version 2 did not keep it.
+    `job` is the key of the job that was asked for.
     """
 
     lane: Kind
@@ -152,6 +154,12 @@ class Setup(Document):
     transform: str | None
     reason: str
     cluster: str = ""
+    job: str = ""
+
+    @property
+    def key(self) -> str:
+        """A hash that no other setup has."""
+        return sha256(self.to_text().encode()).hexdigest()[:16]
 
     def fits(self, other: Self) -> bool:
         """Whether the other asks for the same. It may name additional outputs, such as one for dead letters.
@@ -187,7 +195,8 @@ class Note(Document):
     digest of each transform that took part; `provenance` is the header version of the first attempt's rows. `doubts`
     are stored before the rows that they concern are written. `placed` is the partitioner that an attempt relied on to
     keep each key in one partition of the source, over `placed_over` partitions. `table` is a table as it was before.
-    `uncompacted` are the outputs that every attempt has known not to be compacted.
+    `uncompacted` are the outputs that every attempt has known not to be compacted. `setup` is the key of the newest
+    attempt's setup.
     """
 
     batch: int
@@ -203,6 +212,7 @@ class Note(Document):
     placed_over: int | None = None
     table: TableVersion | None = None
     uncompacted: tuple[str, ...] = ()
+    setup: str = ""
 
     @property
     def placement(self) -> Placement | None:

@@ -43,9 +43,9 @@ MUTANTS = [
         "a note that cannot be read was never written",
         f"{PACKAGE}/spark/state/checkpoint.py",
         {
-            '        return self._get(f"{NOTES}/{batch}.json", Note)\n': (
+            '        found = self._get(f"{NOTES}/{batch}.json", Note)\n': (
                 "        try:\n"
-                '            return self._get(f"{NOTES}/{batch}.json", Note)\n'
+                '            found = self._get(f"{NOTES}/{batch}.json", Note)\n'
                 "        except Exception:\n"
                 "            return None\n"
             )
@@ -150,7 +150,19 @@ MUTANTS = [
     (
         "what a batch was begun with is not compared by hand",
         f"{PACKAGE}/spark/state/checkpoint.py",
-        {'changed = "" if before is None else before.changes(job)': 'changed = ""'},
+        {'changed = "" if job is None else job.changes(self._job)': 'changed = ""'},
+        ("tests/unit/test_checkpoint.py",),
+    ),
+    (
+        "a batch that another attempt begins meanwhile was begun with the settings of this one",
+        f"{PACKAGE}/spark/state/checkpoint.py",
+        {"and found.setup != self._setup.key:": "and False:"},
+        ("tests/unit/test_checkpoint.py",),
+    ),
+    (
+        "settings that were deleted fit",
+        f"{PACKAGE}/spark/state/checkpoint.py",
+        {"        if begun is None:\n": "        if begun is None:\n            return\n"},
         ("tests/unit/test_checkpoint.py",),
     ),
 ]
