@@ -129,8 +129,9 @@ def test_a_log_that_ends_below_the_place_is_refused_by_what_is_written(way_out, 
 
 
 def test_a_topic_that_is_left_out_is_refused():
-    with pytest.raises(UnknownTopicError, match="'refunds'"):
+    with pytest.raises(UnknownTopicError) as error:
         seen().check(PLACE, {"refunds": "id"}, NEW_CHECKPOINT)
+    assert error.value.topic == "refunds"
 
 
 def test_a_new_partition_starts_at_0_in_a_topic_that_is_known_and_where_its_log_does_in_one_that_is_new():
