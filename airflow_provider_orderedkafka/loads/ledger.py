@@ -65,9 +65,7 @@ Stored = TypeVar("Stored", bound=Document)
 class Listed(Protocol):
     """A store that can be asked for its keys. Airflow's tasks cannot ask theirs."""
 
-    def keys(self) -> list[str]:
-        """The keys that have a value."""
-        ...
+    def keys(self) -> list[str]: ...
 
 
 class Store(Protocol):
@@ -75,9 +73,7 @@ class Store(Protocol):
 
     def get(self, key: str) -> Any: ...
 
-    def set(self, key: str, value: Any) -> None:
-        """Store a JSON value, never None."""
-        ...
+    def set(self, key: str, value: Any) -> None: ...
 
     def delete(self, key: str) -> None: ...
 
@@ -134,7 +130,6 @@ class LedgerStore:
         self._replace(f"range/{planned.id}", planned, before)
 
     def job(self, key: str) -> Job | None:
-        """The job with this hash; None if it is not kept any more."""
         return self._read(Job, f"job/{key}")
 
     def add_job(self, job: Job) -> None:
@@ -182,7 +177,6 @@ class LedgerStore:
         return found
 
     def add_interval(self, times: Times) -> None:
-        """Add to the times that runs have claimed."""
         for _ in range(TRIES):
             before = self.intervals()
             if before.cover(times):
@@ -277,12 +271,10 @@ class LedgerStore:
         self._write("watch", watch.to_text())
 
     def forget_ranges(self, range_ids: Iterable[str]) -> None:
-        """Remove ranges that no outcome refers to any more."""
         for range_id in range_ids:
             self._remove(f"range/{range_id}")
 
     def text(self, key: str) -> str | None:
-        """The text under a key, whole."""
         for _ in range(TRIES):
             head = self._store.get(key)
             if head is None:
@@ -296,7 +288,6 @@ class LedgerStore:
         )
 
     def copy(self, key: str, source: "LedgerStore") -> None:
-        """Take over what another store has under this key."""
         text = source.text(key)
         if text is not None:
             self._write(key, text)

@@ -70,7 +70,6 @@ class CommitOffsetRangeOperator(BaseOperator):
         self.asset = asset
 
     def execute(self, context: "Context") -> dict[str, Any]:
-        """Commit the range; skip if another run has committed it."""
         try:
             committed = self._commit(context)
         except OrderedKafkaError as error:

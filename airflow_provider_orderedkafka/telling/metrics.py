@@ -29,7 +29,6 @@ def waits(load: str, ledger: Ledger | None, verdict: Verdict, *, in_triggerer: b
 
 
 def planned(loaded: Range) -> None:
-    """How much a run is going to load."""
     _gauges(loaded.load, {"planned_offsets": loaded.offsets})
 
 
@@ -47,7 +46,6 @@ def committed(load: str, report: Report, lag: Lag | None, left: Offsets | None =
 
 
 def _of_partitions(behind: Offsets | None) -> dict[str, float]:
-    """How unevenly the partitions are behind."""
     return {} if behind is None else {f"partition_lag_{name}": count for name, count in behind.spread.items()}
 
 

@@ -109,11 +109,9 @@ class OffsetRangeTrigger(BaseEventTrigger):
 
     @classmethod
     def watching(cls, load: OrderedLoad, poll_interval: float = POLL_SECONDS, backoff: int = 60_000) -> Self:
-        """For an asset's watcher."""
         return cls(load.to_json(), poll_interval=poll_interval, backoff=backoff)
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """The class path and the arguments."""
         names = ("load", "ledger", "poll_interval", "moment", "backoff", "stored", "dag_id")
         return PATH, {name: getattr(self, name) for name in names}
 

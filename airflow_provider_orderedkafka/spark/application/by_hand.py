@@ -110,7 +110,6 @@ class Alone:
         """Do nothing."""
 
     def write(self, ledger: Ledger) -> None:
-        """Commit the ledger's place in the group, if there is one."""
         if self.group is not None:
             show_place(self.kafka, self.group, ledger.place.offsets)
 
@@ -122,7 +121,6 @@ class Alone:
 
 
 def store_of(state: State) -> LedgerStore:
-    """The load's documents under a checkpoint."""
     return LedgerStore(BY_HAND, _documents(state), settle=lambda: None, part=sys.maxsize)
 
 

@@ -173,7 +173,6 @@ def _source(options: Mapping[str, str], found: argparse.Namespace, work: Work | 
 
 
 def _job(found: argparse.Namespace, for_sink: Mapping[str, str]) -> Job:
-    """The job that flags say."""
     if found.transform is not None and found.arrow_transform is not None:
         raise SettingError("--transform and --arrow-transform cannot be used together: leave one out")
     if (found.bad_records is None) != (found.dead_letters is None):
@@ -227,7 +226,6 @@ def _with(output: KafkaOutput, fields: Mapping[str, Any]) -> KafkaOutput:
 
 
 def _fields(options: Mapping[str, str]) -> dict[str, Any]:
-    """What options say of a `KafkaOutput`."""
     values = APPLICATION_SINK.parsed(options)
     if odd := sorted(set(values) - set(OF_TOPICS)):
         raise SettingError(

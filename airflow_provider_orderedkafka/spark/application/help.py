@@ -116,7 +116,6 @@ exit codes:
 
 
 def more() -> str:
-    """The epilog: options, examples, exit codes."""
     entries = {
         "source": [option for option in APPLICATION_SOURCE.options if not option.elsewhere],
         "sink": APPLICATION_SINK.of_group("sink", "application"),

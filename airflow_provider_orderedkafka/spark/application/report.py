@@ -60,7 +60,6 @@ class ProgressPrinter:
             self._print(found)
 
     def look(self, doing: str | Planned, within: Callable[[Planned], Within | None], now: int) -> None:
-        """Say what is done now, a wait or a batch, if nothing was said for a while."""
         with self._lock:
             if self._doing is None or self._doing[0] != doing:
                 self._doing = (doing, now)
@@ -96,7 +95,6 @@ class ProgressPrinter:
 
 
 def bar(found: Progress) -> str:
-    """A progress bar that fits any terminal."""
     filled = round(found.share * WIDTH)
     left = found.seconds_left and f", about {shown_duration(found.seconds_left * 1_000)} left"
     batch = f", batch {found.batch:,}{found.within}" if found.within else ""
@@ -204,7 +202,6 @@ def _advice(error: OrderedKafkaError | None, *, spent: bool) -> str:
 
 
 def summary(loaded: Range, found: Report) -> str:
-    """The report in a few lines, for people."""
     done = found.stop.offsets.since(loaded.start.offsets)
     took = shown_duration(found.ended_at - found.started_at)
     lines = [

@@ -34,21 +34,17 @@ class SlicePartition(InputPartition):
 
 
 class OrderedKafkaReader(DataSourceReader):
-    """Plans the slices when Spark plans, and reads them."""
-
     def __init__(self, options: SourceOptions, columns: tuple[str, ...] | None) -> None:
         self._options = options
         self._columns = columns
 
     def partitions(self) -> list[InputPartition]:
-        """The slices, in order."""
         from .stream import Stream
 
         stream = Stream(self._options)
         return partitions_of(stream, *stream.whole())
 
     def read(self, partition: InputPartition) -> Iterator["RecordBatch"]:
-        """The records of a slice, in order."""
         return read_partition(self._options, partition, self._columns)
 
 

@@ -62,7 +62,6 @@ class DirectWriter(Writer):
     __slots__ = ()
 
     def write(self, batch: Batch, note: Note, before: KafkaBefore | None) -> Tally:
-        """Read and write the batch, without the rows that landed."""
         before = before or NOTHING_BEFORE
         work = TaskSettings(
             self.frames.read,
@@ -130,7 +129,6 @@ class Read:
         self._count(Tally(fetched_bytes=None, requests=None) if unknown else Tally(**asdict(came)))
 
     def _missing(self, slice_: Slice, settings: ReadSettings, landed: Landed) -> Iterator[Any]:
-        """The rows of a slice that are missing from the output."""
         work, tally = self.work, ReadTally()
         read = read_records if work.making.idle else read_batches
         batches = self._looked_at(read(slice_, settings, tally))

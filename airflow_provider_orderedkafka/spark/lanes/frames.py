@@ -71,7 +71,6 @@ class Counters:
     doubled: TaskCounter
 
     def add(self, number: int, tally: ReadTally, lost: int, elsewhere: int) -> None:
-        """Report a slice that was read, in a task."""
         self.bytes.add(number, tally.bytes)
         self.needed.add(number, tally.needed)
         self.losses.add(number, lost)
@@ -284,7 +283,6 @@ class RangeFrames:
 
     @property
     def copied(self) -> bool:
-        """Whether the rows are the records as they are."""
         return self.transform is None and self.making.idle
 
     def columns(self) -> list[tuple[str, str]]:

@@ -54,12 +54,10 @@ class TaskCounter:
         self._counts = context.accumulator({}, _Most())
 
     def add(self, piece: Hashable, count: int) -> None:
-        """Report the count of a piece, in a task."""
         if count:
             self._counts.add({piece: count})
 
     def total(self) -> int:
-        """The sum over all pieces."""
         return sum(self.counts.values())
 
     @property

@@ -52,8 +52,6 @@ def open_state(location: str, session: Any = None) -> State:
 
 
 class Checkpoint:
-    """The documents beside a checkpoint."""
-
     def __init__(self, state: State) -> None:
         self.state = state
         self._setup: Setup | None = None
@@ -64,7 +62,6 @@ class Checkpoint:
         return self.state.location
 
     def report(self) -> Report | None:
-        """The report of the last attempt that ended."""
         return self._get(REPORT, Report)
 
     def proof(self, loaded: Range) -> Report | None:
@@ -76,12 +73,10 @@ class Checkpoint:
         return found
 
     def put_report(self, report: Report) -> None:
-        """Write the report, in place of an earlier attempt's."""
         self.state.put(REPORT, report.to_text())
 
     @property
     def bound(self) -> bool:
-        """Whether a range was ever taken here."""
         return not {RANGE, REPORT}.isdisjoint(self.state.names())
 
     def bind(self, loaded: Range) -> None:
@@ -144,16 +139,13 @@ class Checkpoint:
         return allotment if created else self.allotment(allotment.batch) or allotment
 
     def counts(self) -> Counts | None:
-        """The latest counts, with the totals."""
         newest = _newest(self.state.names(COUNTS))
         return None if newest is None else self._get(f"{COUNTS}/{newest}.json", Counts)
 
     def put_counts(self, counts: Counts) -> None:
-        """Store a batch's counts: it is done."""
         self._put(f"{COUNTS}/{counts.batch}.json", counts)
 
     def plan(self, folder: str) -> str:
-        """The location of a plan's folder."""
         return join(self.location, PLAN, folder)
 
     def put_plan(self, folder: str, window: Sequence[Planned]) -> None:
@@ -167,7 +159,6 @@ class Checkpoint:
             self.state.date(name, planned.batch - latest)
 
     def forget_plan(self, folder: str) -> None:
-        """Delete the files of a window's query."""
         self.state.delete(f"{PLAN}/{folder}")
 
     def clean(self) -> None:

@@ -122,7 +122,6 @@ def _python(version: Minor) -> Finding:
 
 
 def _required() -> dict[str, str]:
-    """The versions that this package asks for, by the name of each package."""
     try:
         stated = metadata.requires(_DISTRIBUTIONS[0]) or []
     except metadata.PackageNotFoundError:
