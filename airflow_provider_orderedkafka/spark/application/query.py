@@ -24,7 +24,7 @@ from airflow_provider_orderedkafka.compat.spark import running_plans
 from airflow_provider_orderedkafka.core.batches import Planned
 from airflow_provider_orderedkafka.core.progress import Within
 from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
-from airflow_provider_orderedkafka.spark.session.counting import heard
+from airflow_provider_orderedkafka.spark.session.counting import LastHeard, heard
 from airflow_provider_orderedkafka.spark.session.starting import in_background
 from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
 from airflow_provider_orderedkafka.storage.store import local_path
@@ -52,7 +52,7 @@ class Query:
         self._name = f"orderedkafka: range {frames.loaded.id}"
         self._lock = Lock()
         self._running: StreamingQuery | None = None
-        self._heard = Within()
+        self._heard = LastHeard()
 
     def run(self, window: Sequence[Planned], loop: "BatchLoop") -> None:
         """Pass each batch of the window to the loop; return when Spark's query or the loop has ended."""
@@ -90,11 +90,8 @@ class Query:
         known = [stage for stage in stages if stage is not None]
         tasks = (sum(s.numTasks for s in known), sum(s.numCompletedTasks for s in known)) if known else (None, None)
         ended = max(known, key=lambda stage: stage.stageId).numCompletedTasks if known else 0
-        if not written:
-            self._heard = Within()
-        elif (heard_of := heard(running_plans(session), planned.offsets, ended)) is not None:
-            self._heard = heard_of
-        return replace(self._heard, tasks=tasks[0], tasks_done=tasks[1])
+        now = heard(running_plans(session), planned.offsets, ended) if written else Within()
+        return replace(self._heard.of(planned.batch, now), tasks=tasks[0], tasks_done=tasks[1])
 
     def _begun(self, folder: str, own: str, window: Sequence[Planned], loop: "BatchLoop") -> "StreamingQuery | None":
         """The started query; None if the loop is over."""

@@ -117,6 +117,19 @@ def results(rows: "DataFrame") -> list[Any]:
     return [pickle.loads(each) for each in found if each is not None]  # noqa: S301 - of our own tasks
 
 
+class LastHeard:
+    """What was heard of a batch last: for moments in which Spark has no plan of it, and of no other batch."""
+
+    def __init__(self) -> None:
+        self._batch, self._within = 0, Within()
+
+    def of(self, batch: int, now: Within | None) -> Within:
+        """What is heard of the batch now, or else was before."""
+        if now is not None or batch != self._batch:
+            self._batch, self._within = batch, now or Within()
+        return self._within
+
+
 def heard(plans: Sequence[Sequence[RunningNode]], offsets: int, ended: int = 0) -> Within | None:
     """The progress of the tasks in a batch of `offsets` offsets, by what Spark has counted; None if it has nothing.
 
