@@ -16,8 +16,7 @@ from airflow_provider_orderedkafka.core.documents import Range, Report
 from airflow_provider_orderedkafka.core.notation.secrets import has_login, masked
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError, StateError
 from airflow_provider_orderedkafka.job import WORK
-from airflow_provider_orderedkafka.loads.ledger import LEDGER, LedgerStore
-from airflow_provider_orderedkafka.loads.revisions import store_in
+from airflow_provider_orderedkafka.loads.ledger import LEDGER, LedgerStore, store_in
 from airflow_provider_orderedkafka.storage.objects import ObjectState
 from airflow_provider_orderedkafka.storage.store import LocalState, State, join, local_path
 

@@ -25,12 +25,7 @@ WITH_A_WORK = {
 """What Airflow's side passes: the work, and where Kafka is."""
 
 SPEAKERS = (
-    *(
-        "core/notation/subscriptions.py",
-        "spark/connector",
-        "spark/application/command.py",
-        "spark/application/command.py",
-    ),
+    *("core/notation/subscriptions.py", "spark/connector", "spark/application/command.py"),
     *("tools", "reader.py"),
 )
 OF_AN_OLDER_RELEASE = ("loads/loading.py",)

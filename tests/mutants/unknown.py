@@ -54,7 +54,7 @@ MUTANTS = [
     ),
     (
         "a ledger that cannot be read was never written",
-        f"{PACKAGE}/loads/revisions.py",
+        f"{PACKAGE}/loads/ledger.py",
         {
             "            newest = max(self._numbers(key), default=0)\n            text = ": (
                 "            try:\n"

@@ -30,8 +30,7 @@ from airflow_provider_orderedkafka.core.status import Status, Updater
 from airflow_provider_orderedkafka.job import Job, Work
 from airflow_provider_orderedkafka.loads import committing, loading, mirror, previews, ranges, resolving
 from airflow_provider_orderedkafka.loads.books import Books, in_words
-from airflow_provider_orderedkafka.loads.ledger import LedgerStore
-from airflow_provider_orderedkafka.loads.revisions import store_in
+from airflow_provider_orderedkafka.loads.ledger import LedgerStore, store_in
 from airflow_provider_orderedkafka.outputs import KafkaOutput
 from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
 from airflow_provider_orderedkafka.storage.store import LocalState

@@ -30,10 +30,9 @@ from airflow_provider_orderedkafka.kafka.lookup.offsets import show_place
 from airflow_provider_orderedkafka.loads import ranges
 from airflow_provider_orderedkafka.loads.books import Books, look, wait
 from airflow_provider_orderedkafka.loads.committing import commit
-from airflow_provider_orderedkafka.loads.ledger import LEDGER, LedgerStore
+from airflow_provider_orderedkafka.loads.ledger import LEDGER, LedgerStore, Revisions
 from airflow_provider_orderedkafka.loads.loading import load
 from airflow_provider_orderedkafka.loads.resolving import resolve
-from airflow_provider_orderedkafka.loads.revisions import Revisions
 from airflow_provider_orderedkafka.spark.connector.stream import terms_of
 from airflow_provider_orderedkafka.spark.lanes.arguments import Arguments
 from airflow_provider_orderedkafka.spark.state.checkpoint import NOTES, Checkpoint
