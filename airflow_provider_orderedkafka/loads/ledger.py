@@ -404,14 +404,13 @@ SUFFIX = ".json"
 
 
 class Revisions:
-    """A store in a location: the values of each key are numbered revisions, files that are created once.
+    """A store in a location: the values of each key are numbered revisions, files that are created once; for one thread.
 
         <location>/<load>/<key>/000000000042.json
 
     What `set` writes goes in place of what this store last saw under the key: it creates the next number, and of
     several writers one does. So a writer that lost is told, and no reader sees less than a whole revision or, after a
-    newer one, an older one. A few old revisions are kept, so that a reader that has listed them finds the newest. For one
-    thread.
+    newer one, an older one. A few old revisions are kept, so that a reader that has listed them finds the newest.
     """
 
     def __init__(self, state: State, kept: int = REVISIONS_KEPT) -> None:

@@ -23,7 +23,7 @@ from airflow_provider_orderedkafka.core.progress import Progress
 from airflow_provider_orderedkafka.core.status import AuditRow, Status, Updater
 from airflow_provider_orderedkafka.job import Rows, job_of
 from airflow_provider_orderedkafka.load import OrderedLoad
-from airflow_provider_orderedkafka.loads.committing import CommitResult
+from airflow_provider_orderedkafka.loads.loading import CommitResult
 
 if TYPE_CHECKING:
     from airflow.sdk import Asset, Context

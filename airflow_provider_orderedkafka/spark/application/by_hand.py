@@ -29,9 +29,8 @@ from airflow_provider_orderedkafka.kafka.lookup.brokers import Kafka
 from airflow_provider_orderedkafka.kafka.lookup.offsets import show_place
 from airflow_provider_orderedkafka.loads import ranges
 from airflow_provider_orderedkafka.loads.books import Books, look, wait
-from airflow_provider_orderedkafka.loads.committing import commit
 from airflow_provider_orderedkafka.loads.ledger import LEDGER, LedgerStore, Revisions
-from airflow_provider_orderedkafka.loads.loading import load
+from airflow_provider_orderedkafka.loads.loading import commit, load
 from airflow_provider_orderedkafka.loads.resolving import resolve
 from airflow_provider_orderedkafka.spark.connector.stream import terms_of
 from airflow_provider_orderedkafka.spark.lanes.arguments import Arguments
