@@ -404,7 +404,7 @@ SUFFIX = ".json"
 
 
 class Revisions:
-    """A store in a location: the values of each key are numbered revisions, files that are created once; for one thread.
+    """A store in a location, for one thread: the values of a key are numbered revisions, files that are created once.
 
         <location>/<load>/<key>/000000000042.json
 
