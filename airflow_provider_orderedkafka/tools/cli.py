@@ -14,7 +14,7 @@ from airflow_provider_orderedkafka.core.notation.secrets import masked
 from airflow_provider_orderedkafka.core.notation.spelling import meant
 from airflow_provider_orderedkafka.errors import USAGE, OrderedKafkaError, exit_code
 
-from .paint import RED, painted
+from . import RED, painted
 
 _PROGRAM = "orderedkafka"
 _AGO = re.compile(r"-\d")

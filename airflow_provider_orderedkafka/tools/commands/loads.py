@@ -15,7 +15,7 @@ from airflow_provider_orderedkafka.core.notation.spelling import counted, shown_
 from airflow_provider_orderedkafka.core.notation.starts import Moment
 from airflow_provider_orderedkafka.core.status import RangeRow, Status
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.tools.paint import BLUE, GREEN, RED, YELLOW, painted
+from airflow_provider_orderedkafka.tools import BLUE, GREEN, RED, YELLOW, painted
 
 from .at_airflow import airflow
 
