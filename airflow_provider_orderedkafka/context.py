@@ -58,7 +58,6 @@ def with_assets(ours: "Mapping[str, Sequence[Any]]", given: "Mapping[str, Any]")
 
 
 def now_ms() -> int:
-    """Milliseconds since the epoch."""
     return time.time_ns() // 1_000_000
 
 
@@ -102,7 +101,6 @@ def may_act(state: str | None) -> bool:
 
 
 def home_of(context: "Context") -> Home:
-    """The DAG of this run, and the file that defines it."""
     own = Path(context["dag"].fileloc)
     return Home(context["ti"].dag_id, dag_file(context), lambda file: _is_elsewhere(path_of_dag_file(file), own))
 
@@ -115,7 +113,6 @@ def _is_elsewhere(path: Path | None, own: Path) -> bool:
 
 
 def books_of(load: str, context: "Context", ledger: str | None = None) -> Books:
-    """The books of a load, for this task; `ledger` is where the load keeps its ledger."""
     location = location_for(load, ledger)
     return Books(
         store=_store_of(load, context, location),
@@ -154,7 +151,6 @@ class TaskMemory:
         return self._store.get(key)
 
     def set(self, key: str, value: Any) -> None:
-        """Store a value, which is kept over retries and clears."""
         keep_for_ever(self._store, key, value)
 
 
@@ -204,7 +200,6 @@ def gives_way(dag_id: str | None) -> str | None:
 
 
 def refuse_backfill(context: "Context", load: str) -> None:
-    """Raise `SettingError` for a backfill of an incremental load, whose ledger decides what is loaded."""
     if _run_type(context) == "backfill":
         raise SettingError(
             f"load {load!r} is incremental, and this run is a backfill's: the ledger says what is missing, not the "

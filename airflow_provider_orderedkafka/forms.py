@@ -126,7 +126,6 @@ def _field(form: Form, title: str, default: Any, description: str, **schema: Any
 
 
 def fields_of(dag: "DAG", form: Form) -> dict[str, Mapping[str, Any]]:
-    """The schemas of a DAG's fields of this form, by name."""
     schemas = {name: dag.params.get_param(name).schema for name in dag.params}
     return {name: schema for name, schema in schemas.items() if schema.get(MARK) == form}
 

@@ -149,12 +149,10 @@ class Rows:
 
     @property
     def dead_letters(self) -> str | IcebergOutput | DeltaOutput | None:
-        """Where bad records go."""
         return None if self.bad_records is None else self.bad_records.to
 
     @property
     def registries(self) -> list[str]:
-        """The connections to schema registries."""
         return [] if self.decode is None else self.decode.registries
 
     @property
@@ -188,17 +186,14 @@ class Job(Document):
 
     @property
     def key(self) -> str:
-        """A hash that no other job has."""
         return sha256(canonical(self.to_value()).encode()).hexdigest()[:16]
 
     @property
     def kafka(self) -> KafkaOutput | None:
-        """The output, if it is topics."""
         return self.to if isinstance(self.to, KafkaOutput) else None
 
     @property
     def table(self) -> TableOutput | None:
-        """The output, if it is a table or files."""
         return None if isinstance(self.to, KafkaOutput) else self.to
 
     @property
@@ -209,7 +204,6 @@ class Job(Document):
         return tuple(dict.fromkeys([*named, *([letters] if isinstance(letters, str) else [])]))
 
     def check(self) -> None:
-        """`SettingError` for values that do not go together."""
         letters = self.rows.dead_letters
         if self.kafka is not None and not isinstance(letters, str | None):
             raise SettingError(

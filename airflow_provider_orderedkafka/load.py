@@ -100,7 +100,6 @@ class OrderedLoad:
 
     @property
     def subscription(self) -> Subscription:
-        """The topics, read."""
         if isinstance(self.topics, str):
             return parse_subscription("assign", self.topics)
         return subscription_of(self.topics)
@@ -112,7 +111,6 @@ class OrderedLoad:
 
     @property
     def pace(self) -> Pace:
-        """When a run starts."""
         delay = None if self.max_delay is None else parse_duration(self.max_delay, "max_delay")
         return Pace(self.min_offsets, delay, self.delay_from)
 
@@ -122,7 +120,6 @@ class OrderedLoad:
 
     @property
     def terms(self) -> Terms:
-        """The settings for ranges, parsed."""
         return Terms(
             load=self.name,
             subscription=self.subscription,
@@ -156,7 +153,6 @@ class OrderedLoad:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
-        """The inverse of `to_json`."""
         topics = value["topics"]
         return cls(**{**value, "topics": re.compile(topics["pattern"]) if isinstance(topics, Mapping) else topics})
 
@@ -176,7 +172,6 @@ def _kept(load: OrderedLoad) -> Topics:
 
 
 def _plain(start: Any) -> Any:
-    """The start of one topic, as JSON has it."""
     if isinstance(start, datetime):
         return str(parse_start(start, "start"))
     return dict(start) if isinstance(start, Mapping) else start if isinstance(start, str) else list(start)

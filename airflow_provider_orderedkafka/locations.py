@@ -16,8 +16,7 @@ from airflow_provider_orderedkafka.core.documents import Range, Report
 from airflow_provider_orderedkafka.core.notation.secrets import has_login, masked
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError, StateError
 from airflow_provider_orderedkafka.job import WORK
-from airflow_provider_orderedkafka.loads.ledger import LEDGER, LedgerStore
-from airflow_provider_orderedkafka.loads.revisions import store_in
+from airflow_provider_orderedkafka.loads.ledger import LEDGER, LedgerStore, store_in
 from airflow_provider_orderedkafka.storage import LocalState, ObjectState, State, join, local_path
 
 VARIABLE = "AIRFLOW__ORDEREDKAFKA__LEDGER"
@@ -29,7 +28,6 @@ def ledger_in(load: str, location: str) -> LedgerStore:
 
 
 def default_location() -> str | None:
-    """The location in Airflow's configuration, for loads without `ledger`."""
     from airflow.providers.common.compat.sdk import conf
 
     return conf.get("orderedkafka", "ledger", fallback=None) or None
@@ -46,7 +44,6 @@ def location_for(load: str, ledger: str | None) -> str | None:
 
 
 def check_kept(load: str, location: str | None) -> None:
-    """`SettingError` for a load without a location where Airflow has no asset state store."""
     if location is None and not has_asset_state():
         raise SettingError(
             f"load {load!r}: ledger= is missing, and this Airflow has no asset state store (it came with 3.3): name a "
@@ -125,7 +122,6 @@ def path_of(location: str) -> Any:
 
 
 def check_no_login(location: str) -> None:
-    """`SettingError` for a location with a password in it."""
     if has_login(location):
         raise SettingError(
             f"the location {masked(location)!r} has a login, and locations are in command lines, logs and documents: "

@@ -66,7 +66,6 @@ class NewTopics:
 
 
 def _text(value: Any) -> str:
-    """A setting as Kafka writes it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -90,7 +89,6 @@ class _Place:
 
     @property
     def place(self) -> str:
-        """The table, or the path."""
         return str(getattr(self, "table", None) or self.path)  # type: ignore[attr-defined]  # without a table there is a path
 
     @property
@@ -105,7 +103,6 @@ class _Place:
 
     @property
     def templated(self) -> bool:
-        """Whether the place is a template."""
         return TEMPLATED.search(self.place) is not None
 
     def rendered(self, render: Callable[[str], str]) -> Self:
@@ -187,12 +184,10 @@ class KafkaOutput:
 
     @property
     def of(self) -> str:
-        """The output, for a message."""
         return "KafkaOutput"
 
     @property
     def order(self) -> KeepOrder:
-        """The order that is kept, as a word."""
         return self.keep_order or "none"
 
     @property
@@ -201,12 +196,10 @@ class KafkaOutput:
 
     @property
     def place(self) -> str:
-        """The topics, for people."""
         return ", ".join(self.named)
 
     @property
     def templated(self) -> bool:
-        """Whether a topic's name is a template."""
         return any(TEMPLATED.search(name) for name in self.named)
 
     def rendered(self, render: Callable[[str], str]) -> "KafkaOutput":
@@ -339,7 +332,6 @@ def named(text: str) -> Output:
 
 
 def no_catalog(output: IcebergOutput) -> str:
-    """The message for a table whose catalog Spark does not know."""
     catalog = output.table.partition(".")[0]
     return (
         f"{output.of}: Spark knows no catalog {catalog!r}: set spark.sql.catalog.{catalog}="

@@ -67,7 +67,6 @@ WHY_ALONE = "a failed run would keep the next one from taking its range over"
 
 
 def check_load(load: object) -> None:
-    """`SettingError` unless it is an `OrderedLoad`."""
     if not isinstance(load, OrderedLoad):
         raise SettingError(
             f"the first argument is an OrderedLoad, found {load!r}: "
@@ -306,7 +305,6 @@ def check_checkpoint(load: OrderedLoad, conn_id: str, checkpoint: str | None) ->
 
 
 def no_checkpoint(load: str, conn_id: str, master: str) -> str:
-    """The message for a load on a cluster without `checkpoint=`."""
     return (
         f"load {load!r}: checkpoint= is missing, and the Spark connection {conn_id!r} names the cluster {master!r}: "
         "name a location that driver, executors and Airflow's workers reach, such as "

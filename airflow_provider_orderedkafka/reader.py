@@ -25,9 +25,9 @@ from airflow_provider_orderedkafka.core.next_range import Ends, Survey, check_en
 from airflow_provider_orderedkafka.core.notation.spelling import arguments, meant, parse_duration
 from airflow_provider_orderedkafka.core.notation.starts import Earliest, Latest, Moment, parse_start
 from airflow_provider_orderedkafka.core.notation.subscriptions import Discovery, Topics, subscription_of
-from airflow_provider_orderedkafka.core.order.cuts import FUTURE_TOLERANCE, NO_FLOOR, Bound, Place, Slice, Span
+from airflow_provider_orderedkafka.core.order.cuts import FUTURE_TOLERANCE, NO_FLOOR, Bound, Floor, Place, Slice, Span
 from airflow_provider_orderedkafka.core.order.planning import Planner, split
-from airflow_provider_orderedkafka.core.order.positions import LARGEST, Offsets, TopicPartition, is_integer
+from airflow_provider_orderedkafka.core.order.positions import LARGEST, Offsets, Position, TopicPartition, is_integer
 from airflow_provider_orderedkafka.core.pacing import Pace, Terms, WayOut
 from airflow_provider_orderedkafka.decoding.formats import Decode
 from airflow_provider_orderedkafka.decoding.payloads import RecordDecoder
@@ -191,6 +191,7 @@ class Batches:
         self._request = request
         self._tally = ReadTally()
         self._reached: dict[TopicPartition, int] = {}
+        self._last: Position | None = None
         self._end: Mapping[TopicPartition, int] = {}
         self._ends = Ends(Offsets(), Offsets())
         self._ids: Mapping[str, str] = {}
@@ -294,7 +295,7 @@ class Batches:
             if isinstance(end, Place):
                 self.waiting, self._end = False, end.offsets
                 yield from self._between(seen, place, end)
-                place = Place(place.offsets.updated(end.offsets), end.floor)
+                place = Place(place.offsets.updated(end.offsets), self._behind(end.floor))
             self.live = True
             if not self._request.follow:
                 return
@@ -349,27 +350,33 @@ class Batches:
                 with fetching(slices, settings) as fetching_settings:
                     for slice_ in slices:
                         yield from self._slice(slice_, fetching_settings)
-                reached = place
+                reached = Place(place.offsets, self._behind(place.floor))
         self._reached.update(end.offsets)
+
+    def _behind(self, planned: Floor) -> Floor:
+        """No lower than what was handed on: a broker that was asked for times may have known less of the log."""
+        return planned if self._last is None else planned.raised(self._last.order_time, self._last.partition)
 
     def _planner(self, seen: Survey, span: Span) -> Planner:
         return Planner(self._log, span, seen.found.compacted, self._own)
 
     def _slice(self, slice_: Slice, settings: ReadSettings) -> Iterator[pa.RecordBatch]:
         read = read_slice(slice_, settings, self._tally, lambda large, each: split(large, self._log, each), self._made)
-        for batch, reached in read:
+        for batch, reached, last in read:
             self._reached.update(reached)
+            self._last = last
             yield batch
 
     @cached_property
     def _log(self) -> KafkaLog:
         return KafkaLog(self._request.settings.kafka, self._request.terms.isolation)
 
-    def _made(self, builder: BatchBuilder, rows: slice) -> tuple[pa.RecordBatch, dict[TopicPartition, int]]:
+    def _made(self, builder: BatchBuilder, rows: slice) -> tuple[pa.RecordBatch, dict[TopicPartition, int], Position]:
+        """A batch with its columns as they were asked for, where each of its partitions stands behind it, its last."""
         batch = builder.batch(rows)
         if self._decoder is not None:
             batch, _ = self._decoder.split(batch)
-        return batch.select(self._request.columns), builder.reached(rows)
+        return batch.select(self._request.columns), builder.reached(rows), builder.last(rows)
 
 
 def _now() -> int:

@@ -1,4 +1,4 @@
-"""A thousand loads that wait in one triggerer: what is asked of Kafka and of the ledgers' location, and what it takes.
+"""A thousand loads that wait in one triggerer: what is asked of Kafka, of the ledgers' location and of Airflow.
 
     python -m benchmarks.waiting                  1,000 runs that wait, for two minutes, each with a topic of its own
     python -m benchmarks.waiting --watch          1,000 watchers of an asset instead
@@ -98,15 +98,17 @@ ASKED = Asked()
 
 
 def count() -> None:
-    """Count what is asked of a location, and of Kafka."""
+    """Count what is asked of a location, of Kafka, and of Airflow's API, which is not there: nothing is queued."""
     from confluent_kafka.admin import AdminClient
 
     from airflow_provider_orderedkafka.storage import LocalState
+    from airflow_provider_orderedkafka.triggers import offsets
 
     for name in ("names", "get", "put", "create", "delete"):
         setattr(LocalState, name, ASKED.counted("the ledgers' location", getattr(LocalState, name)))
     for name in ("list_offsets", "list_topics", "describe_topics"):
         setattr(AdminClient, name, ASKED.counted("Kafka", getattr(AdminClient, name)))
+    offsets.gives_way = ASKED.counted("Airflow's API", lambda _: None)
 
 
 def measured(servers: str, arguments: argparse.Namespace, ledgers: str) -> dict[str, Any]:
@@ -139,7 +141,7 @@ def measured(servers: str, arguments: argparse.Namespace, ledgers: str) -> dict[
         return (
             Timed.watching(load, arguments.poll)
             if arguments.watch
-            else Timed.waiting(load, ledger, arguments.poll, None)
+            else Timed.waiting(load, ledger, arguments.poll, None, dag_id=name)
         )
 
     triggers = [waiting(name) for name in names]

@@ -18,7 +18,7 @@ sys.path.insert(0, str(ROOT))
 
 from airflow_provider_orderedkafka import errors  # noqa: E402 - found by the line above
 from airflow_provider_orderedkafka.errors import OrderedKafkaError  # noqa: E402
-from airflow_provider_orderedkafka.spark.application.help import ARGUMENTS  # noqa: E402
+from airflow_provider_orderedkafka.spark.application.command import ARGUMENTS  # noqa: E402
 from airflow_provider_orderedkafka.spark.connector.option_tables import (  # noqa: E402
     APPLICATION_SINK,
     APPLICATION_SOURCE,

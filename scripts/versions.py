@@ -275,8 +275,6 @@ def _tested(environment: Environment, workers: str) -> tuple[str, bool]:
     by_file = ("-n", workers, "--dist", "loadfile", "--no-loadscope-reorder")
     pytest = ("pytest", *PYTEST, *by_file, "-o", f"cache_dir={PLACE / 'pytest' / name}", *environment.tests)
     with log.open("wb") as said:
-        # The archive of Spark's classes is made before: it would use up the time of whichever test came first.
-        _run_there(environment, ROOT / "tests", said, "python", "-m", "support.quick_java").check_returncode()
         ended = _run_there(environment, ROOT, said, *pytest)
         if ended.returncode == TESTS_FAILED:  # on a busy machine Spark gives up on a worker that starts slowly
             ended = _run_there(environment, ROOT, said, *pytest, "--last-failed")

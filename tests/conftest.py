@@ -83,6 +83,20 @@ def pytest_unconfigure() -> None:
     logging.raiseExceptions = False
 
 
+COMPUTES, WAITS = ("property", "typing"), ("scenarios", "airflow", "integration")
+"""Folders of tests that compute all the time, and of those that wait for brokers, Java and other processes."""
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Deal the files that compute out among those that wait: all cores have work while they run."""
+    ranks: dict[Path, float] = {}
+    for folders in (COMPUTES, WAITS):
+        files = list(dict.fromkeys(item.path for item in items if item.path.parent.name in folders))
+        ranks |= {file: number / len(files) for number, file in enumerate(files)}
+    items.sort(key=lambda item: ranks.get(item.path, 1.0))
+
+
 # Modules whose tests share a cluster, a lake or an Airflow, which takes longer to start than they take.
 TOGETHER = {
     "canary",

@@ -151,11 +151,16 @@ def _avro(files: fs.FileSystem, path: str) -> Iterator[pa.RecordBatch]:
     except ModuleNotFoundError as error:
         raise CannotReadError(f"{path!r}: to read Avro back, install fastavro and cramjam here") from error
     with files.open_input_file(path) as stream:
-        for block in block_reader(stream):
-            rows = list(block)
-            columns = {name: [row[name] for row in rows] for name in _ROW.names if rows and name in rows[0]}
-            made = {name: _typed(values, _ROW.field(name).type) for name, values in columns.items()}
-            yield pa.RecordBatch.from_pydict({"row": pa.nulls(len(rows)), **made})
+        try:
+            yield from (_of_a_copy(list(block)) for block in block_reader(stream))
+        except Exception as error:  # of fastavro, a codec or Python itself: none says that a file is damaged
+            raise SettingError(f"{path!r} is no whole file of avro: {type(error).__name__}: {error}") from error
+
+
+def _of_a_copy(rows: Sequence[dict[str, Any]]) -> pa.RecordBatch:
+    columns = {name: [row[name] for row in rows] for name in _ROW.names if rows and name in rows[0]}
+    made = {name: _typed(values, _ROW.field(name).type) for name, values in columns.items()}
+    return pa.RecordBatch.from_pydict({"row": pa.nulls(len(rows)), **made})
 
 
 def _typed(values: Sequence[Any], wanted: pa.DataType) -> pa.Array:

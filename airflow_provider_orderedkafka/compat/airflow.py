@@ -69,7 +69,6 @@ def _lacking(version: str, why: object) -> SettingError:
 
 
 def version_of(name: str) -> str | None:
-    """The version of a package in this environment; None if it is missing."""
     return next((each.version for each in distributions(name=name)), None)
 
 
@@ -267,7 +266,6 @@ def _connection_errors() -> tuple[type[Exception], type[Exception]]:
 # task-sdk 1.3.2. Public would be: the same name in `airflow.sdk`.
 @reaching
 def keep_for_ever(store: Any, key: str, value: Any) -> None:
-    """Store a value in a task's state store, without expiry."""
     from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
     store.set(key, value, retention=NEVER_EXPIRE)
@@ -276,7 +274,6 @@ def keep_for_ever(store: Any, key: str, value: Any) -> None:
 # task-sdk 1.3.2. Public would be: a name in `airflow.sdk` that is there with the asset state store.
 @reaching
 def has_asset_state() -> bool:
-    """Whether this Airflow has a state store for assets: the task SDK from 1.3 on."""
     from airflow.sdk import __version__
 
     major, minor = __version__.split(".")[:2]
@@ -286,7 +283,6 @@ def has_asset_state() -> bool:
 # task-sdk 1.3.2. Public would be: a watcher's way to the state of another asset than the one it sits on.
 @reaching
 def asset_state(asset: "Asset") -> Any:
-    """The state store of an asset, for a trigger."""
     from airflow.sdk.execution_time.context import AssetStateStoreAccessors
 
     return AssetStateStoreAccessors(inlets=[asset])[asset]
@@ -321,7 +317,6 @@ class StateOfAsset:
         return found
 
     def set(self, key: str, value: Any) -> None:
-        """Store a JSON value."""
         self._store.set(key, value)
 
     def delete(self, key: str) -> None:
@@ -365,7 +360,6 @@ def assets_like(pattern: str) -> dict[str, Any]:
 # airflow 3.1.8 to 3.3.2. Public is Airflow's API alone, which needs a server and a token.
 @reaching
 def stored_run_state(dag_id: str, run_id: str) -> str | None:
-    """The state of a DAG run, as the database has it; None if there is no such run."""
     from airflow.models.dagrun import DagRun
     from airflow.utils.session import create_session
     from sqlalchemy import select
@@ -378,7 +372,6 @@ def stored_run_state(dag_id: str, run_id: str) -> str | None:
 # airflow 3.3.2. Public would be: a backend that lists its keys.
 @reaching
 def asset_state_keys(scope: Any) -> list[str]:
-    """The keys of an asset's state store, as the database has them."""
     from airflow.models.asset_state_store import AssetStateStoreModel
     from airflow.utils.session import create_session
     from sqlalchemy import select
@@ -429,7 +422,6 @@ def goes_on(ti: Any) -> bool:
 # Public on each version; here because all hooks need it.
 @reaching
 def keep_from_logs(settings: Mapping[str, Any]) -> None:
-    """Let Airflow mask the secrets among the settings in its logs, and in what it shows of a task."""
     from airflow.sdk.log import mask_secret
 
     for secret in secrets_of(settings):
@@ -456,7 +448,6 @@ def kafka_config(hook: "KafkaBaseHook") -> dict[str, Any]:
 # Public would be: one name for both.
 @reaching
 def stats(*, in_triggerer: bool = False) -> Any:
-    """Airflow's metrics, as this process has set them up."""
     if find_spec("airflow.sdk.observability") is None:
         return import_module("airflow.stats").Stats
     return import_module(f"airflow.{'' if in_triggerer else 'sdk.'}observability.stats").Stats

@@ -75,7 +75,6 @@ SHOWN: Final = 100
 
 # Public would be: a SparkConf that knows what spark-submit was told before there is a context.
 def connect_to_the_jvm() -> None:
-    """Start Spark's JVM, or connect to spark-submit's."""
     from pyspark import SparkContext
 
     SparkContext._ensure_initialized()
@@ -83,7 +82,6 @@ def connect_to_the_jvm() -> None:
 
 # Public is SparkSession.getActiveSession, which knows only what this thread made.
 def context_runs() -> bool:
-    """Whether Spark runs in this process already."""
     from pyspark import SparkContext
 
     return SparkContext._active_spark_context is not None
@@ -101,13 +99,11 @@ def remote() -> str | None:
 
 # Nothing public leads to Java.
 def gateway(session: "SparkSession") -> Any:
-    """The Py4J gateway to Spark's JVM."""
     return session.sparkContext._gateway
 
 
 # Nothing public leads to Java.
 def hadoop_configuration(session: "SparkSession") -> Any:
-    """The session's Hadoop configuration, as a Java object."""
     return session._jsc.hadoopConfiguration()
 
 
@@ -167,7 +163,6 @@ def python_of_workers(context: "SparkContext") -> str:
 
 # Public would be: a list of what --py-files brought.
 def shipped_names(context: "SparkContext") -> list[str]:
-    """The names of the files shipped with --py-files."""
     return list(context._python_includes)
 
 
@@ -230,17 +225,14 @@ def children(node: Node) -> list[Node]:
 
 
 def columns(node: Node) -> set[str]:
-    """The names of its output columns."""
     return {column.name() for column in _each(node.output())}
 
 
 def is_scan_of(source: str, node: Node) -> bool:
-    """Whether it reads a batch from this data source."""
     return bool(node.nodeName() == f"BatchScan {source}")
 
 
 def is_empty(node: Node) -> bool:
-    """Whether it is an empty relation, left of a plan that can give no rows."""
     return name(node) == "LocalTableScan" and bool(node.rows().isEmpty())
 
 

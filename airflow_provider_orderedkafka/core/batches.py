@@ -11,8 +11,9 @@ not counted may have been written in part: it is a replay. One that was counted 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from hashlib import sha256
 from itertools import pairwise
-from typing import Self
+from typing import Any, Self
 
 from airflow_provider_orderedkafka.core.notation.spelling import counted, shown_duration
 from airflow_provider_orderedkafka.core.notation.starts import Moment
@@ -106,7 +107,8 @@ def rest_of(loaded: Range, start: Place) -> Span:
 class Tally:
     """What was counted of a batch, or of all batches so far; `read_in` and `late_in` have the records by partition.
 
-    Brokers sent `fetched_bytes` to its tasks in `requests`, at least; `needed_bytes` is about what the records have.
+    Brokers sent `fetched_bytes` to its tasks in `requests`, at least, None where a task does not know it;
+    `needed_bytes` is about what the records have.
     """
 
     rows_read: int = 0
@@ -120,9 +122,9 @@ class Tally:
     may_be_out_of_order: int = 0
     late_in: Offsets = Offsets()  # noqa: RUF009 - it never changes
     read_in: Offsets = Offsets()  # noqa: RUF009 - it never changes
-    fetched_bytes: int = 0
+    fetched_bytes: int | None = 0
     needed_bytes: int = 0
-    requests: int = 0
+    requests: int | None = 0
 
     @property
     def rows(self) -> int:
@@ -130,7 +132,9 @@ class Tally:
         return self.rows_emitted + self.dead_letters
 
     def plus(self, other: Self) -> Self:
-        return type(self)(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(self)))
+        pairs = ((getattr(self, field.name), getattr(other, field.name)) for field in fields(self))
+        sums: list[Any] = [None if None in pair else pair[0] + pair[1] for pair in pairs]
+        return type(self)(*sums)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +144,7 @@ class Setup(Document):
     Later attempts keep the settings, and choose lane and writers anew: rows are identified by their source. `placed` is
     the partitioner that keeps the source's keys in their partitions, if the direct lane relies on one; `reason` says
     why this lane was chosen. `cluster` is the id of the one that has the output's topics; version 2 did not keep it.
+    `job` is the key of the job that was asked for.
     """
 
     lane: Kind
@@ -150,6 +155,12 @@ class Setup(Document):
     transform: str | None
     reason: str
     cluster: str = ""
+    job: str = ""
+
+    @property
+    def key(self) -> str:
+        """A hash that no other setup has."""
+        return sha256(self.to_text().encode()).hexdigest()[:16]
 
     def fits(self, other: Self) -> bool:
         """Whether the other asks for the same. It may name additional outputs, such as one for dead letters.
@@ -185,7 +196,8 @@ class Note(Document):
     digest of each transform that took part; `provenance` is the header version of the first attempt's rows. `doubts`
     are stored before the rows that they concern are written. `placed` is the partitioner that an attempt relied on to
     keep each key in one partition of the source, over `placed_over` partitions. `table` is a table as it was before.
-    `uncompacted` are the outputs that every attempt has known not to be compacted.
+    `uncompacted` are the outputs that every attempt has known not to be compacted. `setup` is the key of the newest
+    attempt's setup.
     """
 
     batch: int
@@ -201,6 +213,7 @@ class Note(Document):
     placed_over: int | None = None
     table: TableVersion | None = None
     uncompacted: tuple[str, ...] = ()
+    setup: str = ""
 
     @property
     def placement(self) -> Placement | None:

@@ -232,7 +232,8 @@ def place_at(log: Log, seen: Survey, time: int) -> Place:
 class Deleted:
     """The partitions where the place of a time is the start of a log that starts above 0, by their log starts.
 
-    Of `maybe` records from that time on may have been deleted; of `older` retention deleted what was before that time.
+    Of `maybe` records from that time on may have been deleted; of `older` retention deleted what was before that time,
+    by its settings as they are now: nothing in Kafka tells whether they were raised since.
     """
 
     time: int
@@ -243,7 +244,7 @@ class Deleted:
     def remarks(self) -> tuple[str, ...]:
         """For people; empty where nothing was deleted before the time's place."""
         maybe = f"records from {Moment(self.time)} on may have been deleted"
-        older = f"all that retention deleted is older than {Moment(self.time)}, by the topic's settings"
+        older = f"all that retention deleted is older than {Moment(self.time)}, if the topic's settings were always so"
         return tuple(
             f"the log starts at {_listed(starts)}, and holds nothing older than what is read: {then}"
             for starts, then in ((self.maybe, maybe), (self.older, older))

@@ -57,7 +57,6 @@ class InstalledSpark:
 
     @classmethod
     def at(cls, home: Path) -> "InstalledSpark | None":
-        """The Spark of this folder, if it has one."""
         for jar in sorted((home / "jars").glob("spark-core_*.jar")):
             if core := _CORE.fullmatch(jar.name):
                 return cls(home, core["version"], f"{core['major']}.{core['minor']}", core["scala"])

@@ -220,7 +220,6 @@ def _defaults(submission: Submission, secret: str, environment: Mapping[str, str
 
 
 def _properties(settings: Mapping[str, str]) -> str:
-    """The settings as Java reads them from a file."""
     return "\n".join(f"{name.translate(ESCAPED)}={value.translate(ESCAPED)}" for name, value in settings.items())
 
 
@@ -246,7 +245,6 @@ def own_spark() -> Path | None:
 
 
 def _check_same_spark() -> None:
-    """`SettingError` where pyspark-client has unpacked over a pyspark of another version."""
     full, client = (next((each.version for each in distributions(name=name)), None) for name in PAIR)
     if full and client and full != client:
         raise SettingError(
@@ -276,12 +274,10 @@ def packaged_application(name: str) -> str:
 
 
 def missing_application(load: str, application: str, path: Path) -> SettingError:
-    """The error for an application that is not where it is said to be."""
     near = nearest(path.name, (each.name for each in path.parent.glob("*.py")))
     hint = f"did you mean {near!r}?" if near else "a relative path begins at the folder of the DAG file"
     return SettingError(f"load {load!r}: there is no application {application!r} at {str(path)!r}; {hint}")
 
 
 def packaged_for(output: Output | str | None) -> str:
-    """Path of the packaged application for this output."""
     return packaged_application("ordered_replay" if isinstance(output, KafkaOutput | str | None) else "ordered_table")

@@ -110,7 +110,6 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
         return ranges.verdict(self._brokers, load.terms, ledger, now_ms(), known=known, firsts=self._firsts)
 
     def plan(self, load: OrderedLoad, ledger: Ledger, most: AtMost = NO_BOUND) -> "Range | NothingToLoad":
-        """The next range, within what this run was asked for."""
         from airflow_provider_orderedkafka.loads import ranges
 
         return ranges.plan(self._brokers, load.terms, ledger, now=now_ms(), most=most)
@@ -129,13 +128,11 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
     def plan_replay(
         self, load: OrderedLoad, asked: tuple[Start, Start], rows: int | None = None
     ) -> "Range | NothingToLoad":
-        """The range from one start to another, or its first rows."""
         from airflow_provider_orderedkafka.loads.ranges import plan_replay
 
         return plan_replay(self._brokers, load.terms, asked, now=now_ms(), rows=rows)
 
     def preview_replay(self, load: OrderedLoad, asked: tuple[Start, Start], rows: int | None = None) -> "Preview":
-        """What a replay would load now."""
         from airflow_provider_orderedkafka.loads.previews import preview_replay
 
         return preview_replay(self.config, load.terms, asked, now_ms(), rows)
@@ -169,7 +166,6 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
         return self._discover(topics).ids
 
     def resolve(self, start: str, topics: Sequence[str]) -> First:
-        """Resolve a start now, with the IDs of the topics."""
         from airflow_provider_orderedkafka.core.notation.starts import parse_start
         from airflow_provider_orderedkafka.kafka.lookup.survey import resolve_start
 
@@ -220,7 +216,6 @@ def registry_of(conn_id: str) -> Registry:
 
 
 def registry_config(conn_id: str, connection: Any) -> dict[str, str]:
-    """The client's properties, from an Airflow connection."""
     extra = {
         name: each if isinstance(each, str) else json.dumps(each) for name, each in connection.extra_dejson.items()
     }

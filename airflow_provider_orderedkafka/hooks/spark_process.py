@@ -105,7 +105,6 @@ class SparkProcess:
             self._look(line)
 
     def _look(self, line: str) -> None:
-        """Look for the ID or exit code of an application in a line."""
         if self._submission.on_yarn and (found := ON_YARN.search(line)):
             self._name(found[0])
         if self._submission.on_kubernetes:
@@ -161,7 +160,6 @@ def ticket(submission: Submission) -> Mapping[str, str]:
 
 
 def check_found(binary: str, environment: Mapping[str, str]) -> None:
-    """Raise `SettingError` if there is no such program."""
     path = environment.get("PATH", os.environ.get("PATH"))
     if shutil.which(binary, path=path) is None:
         raise SettingError(

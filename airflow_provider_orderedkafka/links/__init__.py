@@ -12,11 +12,9 @@ class RangeLink(BaseOperatorLink):
 
     @property
     def xcom_key(self) -> str:
-        """The XCom that stores the address."""
         return "_link_range"
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:  # noqa: ARG002 - Airflow's signature
-        """The page with the task's XComs."""
         return task_page(ti_key.dag_id, ti_key.run_id, ti_key.task_id)
 
 

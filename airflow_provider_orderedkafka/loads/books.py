@@ -33,7 +33,6 @@ SHOWN = 20
 
 
 def in_numbers(report: Report) -> str:
-    """What a committed range came to."""
     took = shown_duration(report.ended_at - report.started_at)
     dead = "" if report.dead_letters else ", no dead letters"
     return (
@@ -65,9 +64,7 @@ class Memory(Protocol):
 
     def get(self, key: str) -> Any: ...
 
-    def set(self, key: str, value: Any) -> None:
-        """Store a value, without expiry."""
-        ...
+    def set(self, key: str, value: Any) -> None: ...
 
 
 class RunMemory:

@@ -6,11 +6,13 @@ at them last, so that a reader sees either the old or the new document. Every wr
 
 Airflow's store has no compare-and-set. `save` compares with what the step has read immediately before it writes, and
 again after: of two steps that write at the same moment at most the last one goes on. Where more hangs on it,
-`check_stands` waits until whoever compared at the same moment has written too, and compares once more. A store of
-`loads.revisions` refuses the write of whoever comes second, so nothing has to settle there.
+`check_stands` waits until whoever compared at the same moment has written too, and compares once more. The
+store in a location, `Revisions`, refuses the write of whoever comes second, so nothing has to settle there.
 """
 
 import json
+import secrets
+import sys
 import time as clock
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -34,8 +36,9 @@ from airflow_provider_orderedkafka.core.documents import (
 )
 from airflow_provider_orderedkafka.core.order.positions import Offsets
 from airflow_provider_orderedkafka.core.pacing import WatcherState
-from airflow_provider_orderedkafka.errors import DocumentError, LedgerChangedError, LifecycleError
+from airflow_provider_orderedkafka.errors import DocumentError, LedgerChangedError, LifecycleError, StateError
 from airflow_provider_orderedkafka.job import Job
+from airflow_provider_orderedkafka.storage import State
 
 LEDGER = "ledger"
 AIRFLOW = "airflow"
@@ -65,9 +68,7 @@ Stored = TypeVar("Stored", bound=Document)
 class Listed(Protocol):
     """A store that can be asked for its keys. Airflow's tasks cannot ask theirs."""
 
-    def keys(self) -> list[str]:
-        """The keys that have a value."""
-        ...
+    def keys(self) -> list[str]: ...
 
 
 class Store(Protocol):
@@ -75,9 +76,7 @@ class Store(Protocol):
 
     def get(self, key: str) -> Any: ...
 
-    def set(self, key: str, value: Any) -> None:
-        """Store a JSON value, never None."""
-        ...
+    def set(self, key: str, value: Any) -> None: ...
 
     def delete(self, key: str) -> None: ...
 
@@ -134,7 +133,6 @@ class LedgerStore:
         self._replace(f"range/{planned.id}", planned, before)
 
     def job(self, key: str) -> Job | None:
-        """The job with this hash; None if it is not kept any more."""
         return self._read(Job, f"job/{key}")
 
     def add_job(self, job: Job) -> None:
@@ -182,7 +180,6 @@ class LedgerStore:
         return found
 
     def add_interval(self, times: Times) -> None:
-        """Add to the times that runs have claimed."""
         for _ in range(TRIES):
             before = self.intervals()
             if before.cover(times):
@@ -277,12 +274,10 @@ class LedgerStore:
         self._write("watch", watch.to_text())
 
     def forget_ranges(self, range_ids: Iterable[str]) -> None:
-        """Remove ranges that no outcome refers to any more."""
         for range_id in range_ids:
             self._remove(f"range/{range_id}")
 
     def text(self, key: str) -> str | None:
-        """The text under a key, whole."""
         for _ in range(TRIES):
             head = self._store.get(key)
             if head is None:
@@ -296,7 +291,6 @@ class LedgerStore:
         )
 
     def copy(self, key: str, source: "LedgerStore") -> None:
-        """Take over what another store has under this key."""
         text = source.text(key)
         if text is not None:
             self._write(key, text)
@@ -398,3 +392,95 @@ def _cut(text: str, part: int) -> list[str]:
 
 def _digest(text: str) -> str:
     return sha256(text.encode()).hexdigest()[:16]
+
+
+REVISIONS_KEPT = 8
+"""How many revisions of a key are kept. They are deleted from the oldest on."""
+
+LOOKS = 20
+"""How often a key is listed again where each time the newest revision is outdated and gone before it is read."""
+
+SUFFIX = ".json"
+
+
+class Revisions:
+    """A store in a location, for one thread: the values of a key are numbered revisions, files that are created once.
+
+        <location>/<load>/<key>/000000000042.json
+
+    What `set` writes goes in place of what this store last saw under the key: it creates the next number, and of
+    several writers one does. So a writer that lost is told, and no reader sees less than a whole revision or, after a
+    newer one, an older one. A few old revisions are kept, so that a reader that has listed them finds the newest.
+    """
+
+    def __init__(self, state: State, kept: int = REVISIONS_KEPT) -> None:
+        self._state = state
+        self._kept = kept
+        self._seen: dict[str, int] = {}
+
+    def get(self, key: str) -> Any:
+        for _ in range(LOOKS):
+            newest = max(self._numbers(key), default=0)
+            text = self._state.get(_name(key, newest)) if newest else None
+            if text is not None or not newest:
+                self._seen[key] = newest
+                return None if text is None else self._value(key, text)
+        raise StateError(f"{key!r} in {self._state.location!r} cannot be read: it changes all the time; try again")
+
+    def set(self, key: str, value: Any) -> None:
+        """Put a value in place of the one that was seen last; `LedgerChangedError` if another one stands there.
+
+        A writer that has slept may create a number that was there and was deleted. Whoever deletes it has seen as
+        many newer ones as are kept, and they are seen here too.
+        """
+        before = self._seen.pop(key, None)
+        before = max(self._numbers(key), default=0) if before is None else before
+        name, text = _name(key, before + 1), canonical({"writer": secrets.token_hex(8), "value": value})
+        created = self._state.create(name, text) or self._state.get(name) == text
+        numbers = self._numbers(key)
+        newest = max(numbers, default=0)
+        if not created or newest > before + self._kept:
+            raise LedgerChangedError(
+                f"{key!r} in {self._state.location!r} was written by another step at the same moment; "
+                "try again: the next attempt starts from what it says now"
+            )
+        self._seen[key] = before + 1
+        self._delete(key, [number for number in numbers if number <= newest - self._kept])
+
+    def delete(self, key: str) -> None:
+        self._seen.pop(key, None)
+        self._delete(key, self._numbers(key))
+        if not self._numbers(key):
+            self._state.delete(key)
+
+    def keys(self) -> list[str]:
+        return [key for folder in self._state.names() for key in self._keys(folder)]
+
+    def _keys(self, folder: str) -> list[str]:
+        names = self._state.names(folder)
+        if any(name.endswith(SUFFIX) for name in names):
+            return [folder]
+        return [key for name in names for key in self._keys(f"{folder}/{name}")]
+
+    def _numbers(self, key: str) -> list[int]:
+        names = (name.removesuffix(SUFFIX) for name in self._state.names(key))
+        return sorted(int(name) for name in names if name.isdecimal())
+
+    def _delete(self, key: str, numbers: list[int]) -> None:
+        for number in numbers:  # from the oldest on: a reader never sees one come back
+            self._state.delete(_name(key, number))
+
+    def _value(self, key: str, text: str) -> Any:
+        try:
+            return json.loads(text)["value"]
+        except (ValueError, TypeError, KeyError) as error:
+            raise DocumentError(f"{key!r} in {self._state.location!r} is no revision, found {text[:80]!r}") from error
+
+
+def _name(key: str, number: int) -> str:
+    return f"{key}/{number:012d}{SUFFIX}"
+
+
+def store_in(load: str, state: State, kept: int = REVISIONS_KEPT) -> LedgerStore:
+    """The documents of a load in a folder of its own; nothing settles there, and nothing is cut into parts."""
+    return LedgerStore(load, Revisions(state, kept), settle=lambda: None, part=sys.maxsize)

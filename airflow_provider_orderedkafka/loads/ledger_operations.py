@@ -58,7 +58,6 @@ def _in(ledger: Ledger) -> str:
 
 
 def shown(ledger: Ledger, opened: Range | None = None) -> str:
-    """The ledger as text, for people, with the range that is open."""
     lines = [
         f"load          {ledger.load} (instance {ledger.instance}, home DAG {ledger.home_dag or 'none'}{_in(ledger)})",
         f"revision      {ledger.revision}",
@@ -77,7 +76,6 @@ def shown(ledger: Ledger, opened: Range | None = None) -> str:
 
 
 def history(outcomes: Iterable[Outcome]) -> str:
-    """How ranges ended and who moved the ledger, a line each."""
     return (
         "\n".join(map(_outcome, outcomes))
         or "nothing yet: no range of this load has ended, and nobody moved its ledger"
@@ -85,7 +83,6 @@ def history(outcomes: Iterable[Outcome]) -> str:
 
 
 def preview_of_abandon(ledger: Ledger) -> str:
-    """The effect of giving up the open range."""
     if ledger.open is None:
         return f"load {ledger.load} has no open range"
     return (
@@ -127,7 +124,6 @@ def named(ledger: Ledger, topics: Iterable[str]) -> tuple[str, ...]:
 
 
 def preview(ledger: Ledger, place: Place, topics: Mapping[str, str] = NO_TOPICS) -> str:
-    """The effect of moving the ledger, partition by partition."""
     stands = _still(ledger, topics)
     return "\n".join(
         [f"load {ledger.load} moves from revision {ledger.revision} to {ledger.revision + 1}:"]

@@ -1,24 +1,36 @@
-"""Load: decide what to do for a range, let it adopt a changed job, and record its attempt before it starts.
+"""Load and commit: what to do for a range, its attempt and its job before it starts, and how the ledger moves after it.
 
 Before a batch is noted, nothing was written, so the range can start again over the same offsets with another job. After
-that, the output would have rows of both jobs, and a person has to decide.
+that, the output would have rows of both jobs, and a person has to decide. The ledger moves to where the application
+stopped, according to the report, once.
 """
 
 import json
 from ast import literal_eval
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 from airflow_provider_orderedkafka.core import lifecycle
-from airflow_provider_orderedkafka.core.documents import Claim, Ledger, Open, Range, Report
-from airflow_provider_orderedkafka.core.lifecycle import Action, RangeState, RangeStatus, Step, way_out
+from airflow_provider_orderedkafka.core.documents import CLAIMS_KEPT, Claim, Ledger, Open, Outcome, Range, Report
+from airflow_provider_orderedkafka.core.lifecycle import (
+    Action,
+    RangeState,
+    RangeStatus,
+    Step,
+    outcome_of,
+    status_of,
+    way_out,
+)
 from airflow_provider_orderedkafka.decoding.formats import Decode
-from airflow_provider_orderedkafka.errors import LifecycleError
+from airflow_provider_orderedkafka.errors import DocumentError, LedgerChangedError, LifecycleError
 from airflow_provider_orderedkafka.job import Application, Job
 from airflow_provider_orderedkafka.outputs import DeltaOutput, FilesOutput, IcebergOutput, KafkaOutput, Output
 
-from .books import Books
+from .books import Books, Mirror, checked, show
+from .boundaries import check_interval
+from .ledger import LedgerStore
 
 
 def with_changes(
@@ -212,3 +224,68 @@ def _lost(loaded: Range, opened: Open, place: str, machine: str) -> str:
         f"not there. What it has written cannot be known, and another attempt would write it again. Bring the state "
         f"back, or run this task where it is; name a checkpoint= that all workers and Spark reach; or {way_out(loaded)}"
     )
+
+
+@dataclass(frozen=True, slots=True)
+class CommitResult:
+    """The result of a commit. `outcome` is the one to emit an event for, if any.
+
+    `range`, `report` and `ledger` are what was committed now; an interval or a replay has no ledger.
+    """
+
+    action: Action
+    reason: str
+    outcome: Outcome | None = None
+    range: Range | None = None
+    report: Report | None = None
+    ledger: Ledger | None = None
+
+
+def commit(books: Books, range_id: str | None, mirror: Mirror) -> CommitResult:
+    """Move the ledger to where the application stopped, according to the report, once.
+
+    Raises `LedgerChangedError`, and moves nothing, if the document has changed since it was read.
+    """
+    range_id, book = books.book(range_id)
+    found = books.status(book, range_id)
+    does = books.decide(found, Step.COMMIT)
+    if does is Action.EMIT_AGAIN:
+        if isinstance(book, Ledger):
+            checked(books.store, mirror)
+        else:
+            _name_ended(books.store, books.range(range_id).key)
+        return CommitResult(does, f"moved nothing: {found.sentence}", found.outcome)
+    report = books.proof(book, range_id)
+    if does is not Action.MOVE or report is None:
+        return CommitResult(does, found.sentence)
+    loaded = books.range(range_id)
+    if loaded.kind == "interval":
+        check_interval(books.store, loaded)
+    after = _moved(books, book, loaded, report)
+    books.store.save(after, book, loaded.key)
+    if isinstance(after, Ledger):
+        show(books.store, mirror, after)
+        _forget(books.store, book, after)
+    else:
+        _name_ended(books.store, loaded.key)
+    moved = after if isinstance(after, Ledger) else None
+    return CommitResult(does, status_of(after, range_id).sentence, outcome_of(after, range_id), loaded, report, moved)
+
+
+def _name_ended(store: LedgerStore, key: str) -> None:
+    """Forget old claims. Must not fail the commit: if two runs do this at the same moment, a claim may stay forever."""
+    with suppress(LedgerChangedError, DocumentError):
+        store.name_ended(key, CLAIMS_KEPT)
+
+
+def _moved(books: Books, book: Ledger | Claim, loaded: Range, report: Report) -> Ledger | Claim:
+    if isinstance(book, Claim):
+        return lifecycle.claim_committed(book, loaded, report, books.run, books.now())
+    return lifecycle.committed(book, loaded, report, books.run, books.now())
+
+
+def _forget(store: LedgerStore, before: Ledger | Claim, after: Ledger | Claim) -> None:
+    kept = {outcome.range_id for outcome in after.outcomes}
+    forgotten = [outcome for outcome in before.outcomes if outcome.range_id not in kept]
+    store.forget_ranges(outcome.range_id for outcome in forgotten)
+    store.forget_runs({outcome.by for outcome in forgotten} - {outcome.by for outcome in after.outcomes})

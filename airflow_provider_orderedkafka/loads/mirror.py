@@ -25,7 +25,6 @@ MARK = "orderedkafka"
 
 
 def group_of(load: str) -> str:
-    """The consumer group that mirrors this load."""
     return f"orderedkafka.{load}"
 
 
@@ -71,7 +70,6 @@ class GroupMirror:
 
     @staticmethod
     def portions(ledger: Ledger) -> "list[dict[TopicPartition, GroupOffset]]":
-        """The commits, in portions small enough for a broker."""
         from airflow_provider_orderedkafka.kafka.lookup.topics import AT_ONCE, GroupOffset
 
         places = list(ledger.place.offsets.items())
@@ -83,7 +81,6 @@ class GroupMirror:
         ]
 
     def read(self, partitions: Iterable[TopicPartition] | None = None) -> Mirrored | None:
-        """The mirror in the consumer group; None if there is none."""
         from airflow_provider_orderedkafka.kafka.lookup.topics import read_commits
 
         asked = self._partitions() if partitions is None else partitions

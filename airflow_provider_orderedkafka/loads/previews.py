@@ -81,7 +81,6 @@ class Preview:
 
     @property
     def text(self) -> str:
-        """For people."""
         planned, of = self.planned, "" if self.revision is None else f", from revision {self.revision}"
         lines = [f"load      {self.load}{of}", f"now       {self._outlook}"]
         lines += [f"target    {self.target}"] if self.target else []
@@ -151,7 +150,6 @@ def preview(config: KafkaConfig, terms: Terms, store: LedgerStore | None, now: i
 def preview_replay(
     config: KafkaConfig, terms: Terms, asked: tuple[Start, Start], now: int, rows: int | None = None
 ) -> Preview:
-    """What a replay would load."""
     brokers = Brokers(config)
     planned = plan_replay(brokers, terms, asked, now=now, rows=rows)
     if isinstance(planned, NothingToLoad):
@@ -244,7 +242,6 @@ def _of_range(brokers: Brokers, planned: Range, found: Preview, special: Special
 def _times(
     log: Log, planned: Range, partitions: Sequence[TopicPartition]
 ) -> dict[TopicPartition, tuple[int | None, int | None]]:
-    """The timestamps of the first and the last visible record."""
     if not partitions:
         return {}
     start, end = planned.start.offsets, {p: planned.end.offsets[p] for p in partitions}
@@ -273,7 +270,6 @@ def _batches(brokers: Brokers, log: Log, planned: Range) -> list[Planned]:
 
 
 def _in_batches(planned: Range, batches: Sequence[Planned]) -> list[str]:
-    """How many batches, how large, and where the first ones end."""
     if not batches:
         return ["batches   none"]
     first, about = batches[0], "about " if batches[0].about else ""

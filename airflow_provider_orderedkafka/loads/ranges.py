@@ -90,7 +90,6 @@ def check(kafka: Kafka, terms: Terms, ledger: Ledger, seen: Survey) -> None:
 
 
 def _glance(kafka: Kafka, terms: Terms, ledger: Ledger, now: int) -> Survey:
-    """A survey of only the partitions that the ledger knows."""
     known = tuple(partition for partition in ledger.place.offsets if covers(terms.subscription, partition))
     return survey(kafka, terms, now, ledger.place, Discovery("", (), known))
 
@@ -107,7 +106,6 @@ def verdict(
 
 
 def verdict_on(kafka: Kafka, terms: Terms, ledger: Ledger, seen: Survey, firsts: Firsts | None = None) -> Verdict:
-    """Whether to run at the moment of a survey."""
     since = Since(ledger.first_looked_at, ledger.last_run_at)
     return decided(kafka.log(terms.isolation), ledger.place, seen, terms, since, firsts=firsts)
 
@@ -127,7 +125,6 @@ def plan(
 def plan_of(
     kafka: Kafka, terms: Terms, ledger: Ledger, seen: Survey, *, name: str = "", most: AtMost = NO_BOUND
 ) -> Range | NothingToLoad:
-    """The next incremental range at the moment of a survey."""
     bounded = replace(terms, max_offsets=least(terms.max_offsets, most.offsets))
     end = next_place(kafka.log(terms.isolation), ledger.place, seen, bounded)
     if isinstance(end, NothingToLoad):

@@ -226,7 +226,6 @@ def replay_key(books: Books, memory: Memory, *facts: object) -> str:
 
 
 def claim_key(load: str, kind: Kind, *facts: object) -> str:
-    """The key of a run's claim, from the facts that identify its range."""
     return f"{load}-{kind}-{sha256(repr(facts).encode()).hexdigest()[:12]}"
 
 

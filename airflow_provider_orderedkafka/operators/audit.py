@@ -60,7 +60,6 @@ class AuditOffsetRangeOperator(BaseOperator):
         self.spark = spark
 
     def execute(self, context: "Context") -> None:
-        """Audit the range; skip if something about it cannot be known."""
         try:
             found = self._audited(context)
         except OrderedKafkaError as error:

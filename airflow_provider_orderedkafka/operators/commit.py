@@ -16,7 +16,7 @@ from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaErr
 from airflow_provider_orderedkafka.job import Rows, job_of
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.loads.books import in_numbers
-from airflow_provider_orderedkafka.loads.committing import CommitResult, commit
+from airflow_provider_orderedkafka.loads.loading import CommitResult, commit
 from airflow_provider_orderedkafka.outputs import Output
 from airflow_provider_orderedkafka.parsing import RENAMED
 from airflow_provider_orderedkafka.telling import docs, metrics, status
@@ -70,7 +70,6 @@ class CommitOffsetRangeOperator(BaseOperator):
         self.asset = asset
 
     def execute(self, context: "Context") -> dict[str, Any]:
-        """Commit the range; skip if another run has committed it."""
         try:
             committed = self._commit(context)
         except OrderedKafkaError as error:

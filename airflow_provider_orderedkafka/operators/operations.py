@@ -66,7 +66,6 @@ class LedgerOperationsOperator(BaseOperator):
         self.ledger = ledger
 
     def execute(self, context: "Context") -> str:
-        """Make the change, or describe it."""
         try:
             summary = self._operate(context)
         except OrderedKafkaError as error:

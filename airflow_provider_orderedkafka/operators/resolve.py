@@ -124,7 +124,6 @@ class ResolveOffsetRangeOperator(BaseOperator):
             check_first_rows(load, rows, self._rows())
 
     def execute(self, context: "Context") -> str:
-        """Resolve the range; skip if there is nothing to load."""
         from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
 
         ti = context["ti"]

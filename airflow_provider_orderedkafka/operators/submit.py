@@ -110,7 +110,6 @@ class SubmitOrderedLoadOperator(BaseOperator):
         self.application = application
 
     def execute(self, context: "Context") -> dict[str, Any]:
-        """Load the range; skip if it is committed."""
         try:
             return self._load(context)
         except OrderedKafkaError as error:
@@ -121,7 +120,6 @@ class SubmitOrderedLoadOperator(BaseOperator):
             self._process.end()
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:  # noqa: ARG002 - OpenLineage's signature
-        """The topics and tables that were read and written."""
         return lineage.facets(self._flow)
 
     def _load(self, context: "Context") -> dict[str, Any]:
@@ -298,5 +296,4 @@ def explained(output: str, code: int | None, todo: Loading, report: Report | Non
 
 
 def _own_words(text: str) -> str | None:
-    """The application's own last message."""
     return next((line for line in reversed(text.splitlines()) if line.partition(":")[0].endswith(".py")), None)

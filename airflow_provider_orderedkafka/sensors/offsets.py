@@ -81,7 +81,6 @@ class OffsetRangeSensor(BaseSensorOperator):
         self._remarks = Remarks()
 
     def execute(self, context: "Context") -> Any:
-        """Poll once, then defer to the triggerer or poll on."""
         if not self.deferrable:
             return super().execute(context)
         verdict, ledger = self._look(context)
@@ -105,7 +104,6 @@ class OffsetRangeSensor(BaseSensorOperator):
         return PokeReturnValue(is_done=verdict.run, xcom_value=verdict.reason)
 
     def resume(self, context: "Context", event: dict[str, Any]) -> str:
-        """Return the trigger's reason; skip, or fail with its error."""
         if "error" in event:
             kind = CredentialsError if event.get("kind") == CredentialsError.__name__ else LifecycleError
             fail(kind(event["error"]))

@@ -219,7 +219,7 @@ class Glue(Service):
             from airflow.providers.amazon.aws.operators.glue import GlueJobOperator
         delay = 30
         asked = {
-            "job_name": self.job or f"orderedkafka-{named(launch.load, 100)}",
+            "job_name": self.job or f"orderedkafka-{launch.load}",  # no other load's: it is brought up to date
             "script_location": launch.application,
             "script_args": _by_name(launch),
             "iam_role_arn": self.role,

@@ -92,7 +92,6 @@ class Service(ABC):
 
     @property
     def bundle(self) -> str:
-        """Where this package's code is."""
         return f"{self.code.rstrip('/')}/{bundle_name()}"
 
     @property

@@ -58,7 +58,6 @@ def distributed(frame: "DataFrame", by: OrderBy, writers: int, partitions: int |
 
 
 def default_writers(cores: int) -> int:
-    """How many tasks write in parallel, if nothing says it."""
     return 1 if cores <= ONE_WRITER_UP_TO else cores
 
 

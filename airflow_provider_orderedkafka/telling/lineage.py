@@ -36,7 +36,6 @@ class Flow:
 
     @property
     def there(self) -> str:
-        """The servers of the output topics."""
         return self.elsewhere or self.servers
 
 
@@ -51,8 +50,6 @@ def facets(flow: Flow | None) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Checks:
-    """What an audit has found in the output of a flow."""
-
     flow: Flow
     audit: AuditRow
 

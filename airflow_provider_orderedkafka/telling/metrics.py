@@ -29,7 +29,6 @@ def waits(load: str, ledger: Ledger | None, verdict: Verdict, *, in_triggerer: b
 
 
 def planned(loaded: Range) -> None:
-    """How much a run is going to load."""
     _gauges(loaded.load, {"planned_offsets": loaded.offsets})
 
 
@@ -39,14 +38,14 @@ def attempted(load: str) -> None:
 
 def committed(load: str, report: Report, lag: Lag | None, left: Offsets | None = None) -> None:
     """A range was committed, for the first time, and so much is `left` in each partition."""
-    _count(load, {"commits": 1, **{name: getattr(report, field) for name, field in COUNTS.items()}})
+    counts = {name: getattr(report, field) for name, field in COUNTS.items()}
+    _count(load, {"commits": 1, **{name: count for name, count in counts.items() if count is not None}})
     stats().timing(f"orderedkafka.{load}.duration", report.ended_at - report.started_at, tags={"load": load})
     if lag is not None:
         _gauges(load, {**_of_lag(lag), **_of_partitions(left)})
 
 
 def _of_partitions(behind: Offsets | None) -> dict[str, float]:
-    """How unevenly the partitions are behind."""
     return {} if behind is None else {f"partition_lag_{name}": count for name, count in behind.spread.items()}
 
 

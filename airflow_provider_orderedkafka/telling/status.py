@@ -23,7 +23,7 @@ from airflow_provider_orderedkafka.core.pacing import Verdict
 from airflow_provider_orderedkafka.core.status import AuditRow, Status, Updater
 from airflow_provider_orderedkafka.job import Rows, job_of
 from airflow_provider_orderedkafka.load import OrderedLoad
-from airflow_provider_orderedkafka.loads.committing import CommitResult
+from airflow_provider_orderedkafka.loads.loading import CommitResult
 
 if TYPE_CHECKING:
     from airflow.sdk import Asset, Context
@@ -60,17 +60,14 @@ def looked(context: "Context | None", load: OrderedLoad, ledger: Ledger, verdict
 
 
 def planned(context: "Context", load: OrderedLoad, loaded: Range) -> None:
-    """A range was resolved."""
     _update(context, load, lambda before, updater: status.planned(before, updater, loaded))
 
 
 def begun(context: "Context", load: OrderedLoad, loaded: Range, attempt: int) -> None:
-    """An attempt begins."""
     _update(context, load, lambda before, updater: status.begun(before, updater, loaded, attempt))
 
 
 def loaded(context: "Context", load: OrderedLoad, done: Range, report: Report) -> None:
-    """A range was loaded."""
     _update(context, load, lambda before, updater: status.done(before, updater, done, report))
 
 
@@ -84,7 +81,6 @@ def committed(context: "Context", load: OrderedLoad, found: CommitResult, left: 
 
 
 def audited(context: "Context", load: OrderedLoad, range_id: str, found: AuditRow) -> None:
-    """The output of a range was read again."""
     _update(context, load, lambda before, _: status.audited(before, range_id, found))
 
 

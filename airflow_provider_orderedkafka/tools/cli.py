@@ -14,7 +14,7 @@ from airflow_provider_orderedkafka.core.notation.secrets import masked
 from airflow_provider_orderedkafka.core.notation.spelling import meant
 from airflow_provider_orderedkafka.errors import USAGE, OrderedKafkaError, exit_code
 
-from .paint import RED, painted
+from . import RED, painted
 
 _PROGRAM = "orderedkafka"
 _AGO = re.compile(r"-\d")
@@ -77,12 +77,10 @@ def _run(argv: list[str]) -> int:
 
 
 def parsers() -> dict[str, argparse.ArgumentParser]:
-    """The parser of each command."""
     return {name: _of(name)[1] for name in COMMANDS}
 
 
 def _of(name: str) -> tuple[Any, argparse.ArgumentParser]:
-    """The module of a command, and its parser."""
     module = importlib.import_module(COMMANDS[name].module)
     own = argparse.ArgumentParser(prog=f"{_PROGRAM} {name}", description=module.__doc__)
     module.add_arguments(own)

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 PATH = "airflow_provider_orderedkafka.triggers.offsets.OffsetRangeTrigger"
 POLL_SECONDS = 5.0
 THOROUGH_SECONDS = 60.0
-"""Seconds between looking for new partitions, and between reading the connection or the ledger again."""
+"""Seconds between looking for new partitions, reading the connection or the ledger again, and asking Airflow."""
 
 LOOKS_AT_ONCE = 16
 
@@ -90,7 +90,7 @@ class OffsetRangeTrigger(BaseEventTrigger):
         self._looked_thoroughly = 0.0
         self._remarks = Remarks()
         self._known: Ledger | None = None
-        self._known_at = time.monotonic()
+        self._known_at = self._asked_at = time.monotonic()
         self._kept: tuple[WatcherState | None, Seen] | None = None
 
     @classmethod
@@ -109,11 +109,9 @@ class OffsetRangeTrigger(BaseEventTrigger):
 
     @classmethod
     def watching(cls, load: OrderedLoad, poll_interval: float = POLL_SECONDS, backoff: int = 60_000) -> Self:
-        """For an asset's watcher."""
         return cls(load.to_json(), poll_interval=poll_interval, backoff=backoff)
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """The class path and the arguments."""
         names = ("load", "ledger", "poll_interval", "moment", "backoff", "stored", "dag_id")
         return PATH, {name: getattr(self, name) for name in names}
 
@@ -179,8 +177,15 @@ class OffsetRangeTrigger(BaseEventTrigger):
         if reason is not None:
             return Verdict(run=True, reason=reason)
         verdict = self._ask(load, ledger)
-        behind = None if verdict.run else gives_way(self.dag_id)
+        behind = None if verdict.run else self._behind()
         return verdict if behind is None else replace(verdict, skip=True, reason=f"{behind}; {verdict.reason}")
+
+    def _behind(self) -> str | None:
+        """Why to end, if another run is queued; asked once a minute, and by the task before it was deferred."""
+        if time.monotonic() - self._asked_at <= THOROUGH_SECONDS:
+            return None
+        self._asked_at = time.monotonic()
+        return gives_way(self.dag_id)
 
     async def _watch(self, load: OrderedLoad) -> AsyncIterator[TriggerEvent]:
         """A watcher that returned would be started again at once, so this never does, whatever happens."""

@@ -64,7 +64,14 @@ def connections(kafka: "EmbeddedKafka", monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.fixture
-def dag_file(airflow_home: Path) -> Iterator[Callable[[str], Any]]:
+def nothing_to_wait_for(airflow_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a task has stored stands at once: `dag.test()` has no two of them at the same moment."""
+    for module in ("context", "loads.ledger"):
+        monkeypatch.setattr(f"airflow_provider_orderedkafka.{module}.SETTLE_SECONDS", 0.0)
+
+
+@pytest.fixture
+def dag_file(airflow_home: Path, nothing_to_wait_for: None) -> Iterator[Callable[[str], Any]]:
     """Writes a DAG file where Airflow looks for it; gives the DAG that it defines, or the named one."""
     from support.dag_files import dags_of
 
@@ -121,7 +128,14 @@ def states() -> Callable[[Any], dict[str, str]]:
 
 
 @pytest.fixture
-def bench(dag_file: Any, topics: Any, records: Any, tmp_path: Path, connections: None) -> "Bench":
+def quick_submit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The quick application, which starts no Spark, is run without the Java that spark-submit starts for it."""
+    folder = Path(__file__).parents[1] / "support" / "quick_submit"
+    monkeypatch.setenv("PATH", os.pathsep.join([str(folder), os.environ["PATH"]]))
+
+
+@pytest.fixture
+def bench(dag_file: Any, topics: Any, records: Any, tmp_path: Path, connections: None, quick_submit: None) -> "Bench":
     """A load on a topic of its own."""
     from support.bench import Bench
 

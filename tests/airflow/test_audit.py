@@ -125,29 +125,41 @@ def test_an_audit_that_does_not_find_the_report_fails_and_says_what_to_name(benc
     assert "what was loaded where is not known; name the checkpoint= that it was" in "".join(capsys.readouterr())
 
 
-def test_openlineage_is_told_what_an_audit_asserts_of_the_output(bench, audited, tmp_path):
+def test_openlineage_is_told_what_a_load_read_and_wrote_and_what_an_audit_asserts_and_spark_who_its_parent_is(
+    bench, audited, kafka, tmp_path
+):
     pytest.importorskip("airflow.providers.openlineage", reason="it is not required")
-    events = tmp_path / "events.jsonl"
+    file = tmp_path / "events.jsonl"
     (tmp_path / "meddle").touch()
-    transport = {"type": "file", "log_file_path": str(events), "append": True}
-    subprocess.run(
+    transport = {"type": "file", "log_file_path": str(file), "append": True}
+    done = subprocess.run(
         [sys.executable, "-m", "airflow", "dags", "test", audited.dag_id],
         env={
             **os.environ,
             "AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps(transport),
             "AIRFLOW__OPENLINEAGE__NAMESPACE": "tests",
+            "AIRFLOW__OPENLINEAGE__SPARK_INJECT_PARENT_JOB_INFO": "True",
             "PYTHONWARNINGS": "ignore",
         },
         capture_output=True,
+        text=True,
         timeout=240,
         check=False,
     )
-    name = f"{bench.load}.{bench.load}.audit"
-    told = [json.loads(line) for line in events.read_text().splitlines()]
-    (found,) = [event for event in told if (event["eventType"], event["job"]["name"]) == ("FAIL", name)]
-    read = {each["name"]: each["inputFacets"] for each in found["inputs"]}
-    assert read.keys() == {bench.topic, bench.output}
-    asserted = read[bench.output]["dataQualityAssertions"]["assertions"]
+    told = [json.loads(line) for line in file.read_text().splitlines()]
+    events = {(each["eventType"], each["job"]["name"].rpartition(".")[2]): each for each in told}
+    load = events["COMPLETE", "load"]
+    namespace = f"kafka://{kafka.bootstrap_servers}"
+    (read,), (written,) = load["inputs"], load["outputs"]
+    assert (read["namespace"], read["name"]) == (namespace, bench.topic)
+    assert (written["namespace"], written["name"]) == (namespace, bench.output)
+    assert read["inputFacets"]["inputStatistics"]["rowCount"] == 20
+    assert written["outputFacets"]["outputStatistics"]["rowCount"] == 20
+    assert f"spark.openlineage.parentJobName={load['job']['name']}" in done.stdout + done.stderr
+    assert f"spark.openlineage.parentRunId={load['run']['runId']}" in done.stdout + done.stderr
+    looked_at = {each["name"]: each["inputFacets"] for each in events["FAIL", "audit"]["inputs"]}
+    assert looked_at.keys() == {bench.topic, bench.output}
+    asserted = looked_at[bench.output]["dataQualityAssertions"]["assertions"]
     wrong = [each["assertion"] for each in asserted if not each["success"]]
     assert (len(asserted), wrong) == (6, ["no row is doubled"])
 

@@ -6,7 +6,7 @@ from airflow.sdk import DAG, task
 from airflow_provider_orderedkafka.assets import ledger_asset
 from airflow_provider_orderedkafka.context import books_of
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
-from airflow_provider_orderedkafka.core.moves import first_look, opened, abandoned
+from airflow_provider_orderedkafka.core.lifecycle import first_look, opened, abandoned
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 
 with DAG("under_test", schedule=None):

@@ -1,9 +1,5 @@
 """What Airflow's OpenLineage provider tells of a load: into a file, as it would tell a server."""
 
-import json
-import os
-import subprocess
-import sys
 from dataclasses import replace
 
 import pytest
@@ -14,43 +10,6 @@ from airflow_provider_orderedkafka.job import Job
 from airflow_provider_orderedkafka.telling import lineage
 
 pytest.importorskip("airflow.providers.openlineage", reason="it is not required")
-
-
-def told(bench, folder):
-    """What was told of a run of the bench's DAG: the events, and the run's output."""
-    events = folder / "events.jsonl"
-    transport = {"type": "file", "log_file_path": str(events), "append": True}
-    done = subprocess.run(
-        [sys.executable, "-m", "airflow", "dags", "test", bench.load],
-        env={
-            **os.environ,
-            "AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps(transport),
-            "AIRFLOW__OPENLINEAGE__NAMESPACE": "tests",
-            "PYTHONWARNINGS": "ignore",
-        },
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    return [json.loads(line) for line in events.read_text().splitlines()], done.stdout + done.stderr
-
-
-def test_a_load_tells_what_it_read_and_wrote_and_spark_who_its_parent_is(bench, kafka, tmp_path):
-    bench.write(5)
-    bench.dag(arguments=f"to=KafkaOutput({bench.output!r}), spark=SparkSubmit(openlineage_inject_parent_job_info=True)")
-    events, output = told(bench, tmp_path)
-    name = f"{bench.load}.{bench.load}.load"
-    (found,) = [event for event in events if (event["eventType"], event["job"]["name"]) == ("COMPLETE", name)]
-    namespace = f"kafka://{kafka.bootstrap_servers}"
-    (read,), (written,) = found["inputs"], found["outputs"]
-    assert (read["namespace"], read["name"]) == (namespace, bench.topic)
-    assert (written["namespace"], written["name"]) == (namespace, bench.output)
-    assert read["inputFacets"]["inputStatistics"]["rowCount"] == 5
-    assert written["outputFacets"]["outputStatistics"]["rowCount"] == 5
-    assert f"spark.openlineage.parentJobName={name}" in output
-    assert f"spark.openlineage.parentRunId={found['run']['runId']}" in output
 
 
 REPORT = replace(a_report(a_range("r", 0, 0, 5), 1), dead_letters=1)

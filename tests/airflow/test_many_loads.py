@@ -85,3 +85,28 @@ def test_a_thousand_loads_of_one_triggerer_ask_less_than_forty_times_a_second_of
     asked = store.requests[begun:]
     assert len(asked) / LOADS / (MINUTES * 60) * IN_ONE_TRIGGERER < MOST_A_SECOND, asked[-20:]
     assert all(sum(load.name in each for each in asked) >= MINUTES - 1 for load, _ in loads), "each ledger is read"
+
+
+def test_a_run_that_waits_asks_airflow_once_a_minute_whether_another_one_is_queued_and_ends_then(
+    loads, clock, monkeypatch
+):
+    load, ledger = loads[0]
+    trigger = OffsetRangeTrigger.waiting(load, ledger, POLL_SECONDS, None, dag_id="orders")
+    trigger._known, trigger._known_at, trigger._asked_at = ledger, clock.now, clock.now
+    asked, queued = [], {}
+
+    def gives_way(dag_id):
+        asked.append(clock.now)
+        return queued.get(dag_id)
+
+    monkeypatch.setattr(offsets, "gives_way", gives_way)
+    begun = clock.now
+    while clock.now <= begun + MINUTES * (THOROUGH_SECONDS + POLL_SECONDS):
+        wait(trigger, load)
+        clock.now += POLL_SECONDS
+    assert len(asked) == MINUTES
+    queued["orders"] = "it gives way"
+    clock.now += THOROUGH_SECONDS
+    found = trigger._now(load, trigger._present(load))
+    assert found.skip
+    assert found.reason.startswith("it gives way; ")

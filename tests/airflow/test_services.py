@@ -404,6 +404,15 @@ def test_the_longest_words_and_all_around_them_fit_into_a_service_s_request(name
     assert bound("emr", "AddJobFlowSteps", "Steps", "", "HadoopJarStep", "Args", "") > LONGEST
 
 
+def test_loads_whose_names_differ_a_little_have_jobs_of_their_own_in_glue(dag_file, airflow_home):
+    """Whoever starts brings the job up to date: of two loads, the one would run the other's application."""
+    loads = ("orders_eu", "orders-eu", "Orders_eu")
+    how = {"output": "out", "spark": VALUES["Glue"], "checkpoint": "s3://b/c"}
+    dags = [dag_file(DAG.format(load=load, **how), f"{load}.py") for load in loads]
+    found = [dag.get_task(f"{load}.load").job_name for dag, load in zip(dags, loads, strict=True)]
+    assert found == [f"orderedkafka-{load}" for load in loads]
+
+
 @pytest.fixture
 def doctor_of(dag_file, airflow_home, kafka_says):
     """What the doctor finds of a load by this service, without what it says of each: its place in the DAG."""

@@ -15,7 +15,7 @@ from airflow_provider_orderedkafka.context import ledger_asset
 from airflow_provider_orderedkafka.core.batches import Progress
 from airflow_provider_orderedkafka.core.lifecycle import Action
 from airflow_provider_orderedkafka.core.status import Status
-from airflow_provider_orderedkafka.loads.committing import CommitResult
+from airflow_provider_orderedkafka.loads.loading import CommitResult
 from airflow_provider_orderedkafka.outputs import IcebergOutput, KafkaOutput
 from airflow_provider_orderedkafka.telling import status
 

@@ -6,7 +6,7 @@ from functools import cache
 import pytest
 from support.sources import PACKAGE, label, sources
 
-from airflow_provider_orderedkafka.spark.application.help import ARGUMENTS
+from airflow_provider_orderedkafka.spark.application.command import ARGUMENTS
 from airflow_provider_orderedkafka.spark.connector.option_tables import APPLICATION_SINK, APPLICATION_SOURCE, SINK
 
 TABLES = (APPLICATION_SOURCE, APPLICATION_SINK, SINK)
@@ -25,7 +25,7 @@ WITH_A_WORK = {
 """What Airflow's side passes: the work, and where Kafka is."""
 
 SPEAKERS = (
-    *("core/notation/subscriptions.py", "spark/connector", "spark/application/command.py", "spark/application/help.py"),
+    *("core/notation/subscriptions.py", "spark/connector", "spark/application/command.py"),
     *("tools", "reader.py"),
 )
 OF_AN_OLDER_RELEASE = ("loads/loading.py",)

@@ -17,7 +17,7 @@ SPARK = (
     "spark.bundle",
 )
 AT_AIRFLOW = ("compat", "compat.airflow", "compat.spark_submit")
-TOOLS = ("tools", "tools.paint", "tools.broker", "tools.doctor", "tools.commands", "tools.cli")
+TOOLS = ("tools", "tools.broker", "tools.doctor", "tools.commands", "tools.cli")
 AIRFLOW = (
     *("provider_info", "locations", "context", "links", "plugins", "telling", "hooks", "parsing", "forms", "triggers"),
     *("assets", "sensors", "services", "operators", "dag", "__init__"),

@@ -28,8 +28,7 @@ from support.runs import PARTITION, World
 from support.topics import Topics
 
 from airflow_provider_orderedkafka.errors import LedgerChangedError, StateError
-from airflow_provider_orderedkafka.loads.ledger import LedgerStore
-from airflow_provider_orderedkafka.loads.revisions import store_in
+from airflow_provider_orderedkafka.loads.ledger import LedgerStore, store_in
 from airflow_provider_orderedkafka.spark.state import lease
 from airflow_provider_orderedkafka.storage import ObjectState
 from airflow_provider_orderedkafka.tools.broker.local_kafka import free_port

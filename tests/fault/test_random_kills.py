@@ -82,7 +82,7 @@ class Kills:
     def _sign(self, batches: range) -> str:
         """The file that a kill at any time comes after."""
         noted = [f"notes/{batch}.json" for batch in batches]
-        return self.chance.choice(["lease", "setup.json", *noted])
+        return self.chance.choice(["lease", "setups", *noted])
 
     def _kill(self, application: Submitted, stage: str, moment: Moment | None) -> None:
         in_driver = moment is not None and moment.function not in WORKER

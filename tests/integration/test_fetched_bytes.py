@@ -2,9 +2,14 @@
 
 import logging
 import os
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+import pickle
+import re
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+from typing import Any
 
+import pyarrow as pa
 import pytest
 from confluent_kafka import libversion
 from support.proxied import ProxiedKafka
@@ -17,8 +22,13 @@ from airflow_provider_orderedkafka.core.order.planning import Planner, split, wo
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.kafka.clients import traffic
 from airflow_provider_orderedkafka.kafka.clients.pools import ReadSettings, ReadTally
+from airflow_provider_orderedkafka.kafka.lookup import log as lookup
 from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
 from airflow_provider_orderedkafka.kafka.read.slices import fetching, read_slice
+from airflow_provider_orderedkafka.kafka.replay.landed import Landed
+from airflow_provider_orderedkafka.spark.lanes.direct_writer import Read, TaskSettings
+from airflow_provider_orderedkafka.spark.lanes.frames import Counters, ReadRecords
+from airflow_provider_orderedkafka.spark.lanes.making import Making
 
 PARTITIONS, EACH, SIZE = 20, 1_000, 1_000
 NEEDED = PARTITIONS * EACH * SIZE
@@ -116,6 +126,42 @@ def test_full_batches_of_java_s_default_size_fill_a_request_without_a_rest(kafka
     assert (traffic.sent() - before).fetched_bytes < IN_VAIN * tally.needed
 
 
+def thin_topic(kafka: ProxiedKafka, name: str, batch: int) -> list[Slice]:
+    """The slices of a topic of thin partitions that is large enough for a look at its batches."""
+    topic, each, size = Topics(kafka.bootstrap_servers, name).create(partitions=PARTITIONS), 2_500, 200
+    even = [Record(bytes(size), 1 + number, partition) for number in range(each) for partition in range(PARTITIONS)]
+    Records(kafka.bootstrap_servers).produce(topic, even, **{"batch.size": batch, "linger.ms": 60_000})
+    ends = Offsets({TopicPartition(topic, partition): each for partition in range(PARTITIONS)})
+    span = Span(Offsets(dict.fromkeys(ends, 0)), ends, NO_FLOOR, FAR)
+    return Planner(KafkaLog({"bootstrap.servers": kafka.bootstrap_servers}), span).slices(10_000)
+
+
+def in_vain(kafka: ProxiedKafka, slices: list[Slice], **more: int) -> float:
+    """What came over what is needed, as one consumer reads all slices."""
+    settings = replace(ReadSettings({"bootstrap.servers": kafka.bootstrap_servers}), **more)
+    before, tally = traffic.sent(), ReadTally()
+    with fetching(slices, settings) as fetching_settings:
+        assert sum(each.num_rows for one in slices for each in read_slice(one, fetching_settings, tally)) == 50_000
+    return (traffic.sent() - before).fetched_bytes / tally.needed
+
+
+def test_requests_have_room_for_whole_batches_of_whatever_size_a_topic_has(kafka: ProxiedKafka) -> None:
+    assert in_vain(kafka, thin_topic(kafka, "batches-of-11-kB", 11_300)) < 1.1
+
+
+def test_a_batch_of_each_partition_is_kept_where_it_is_larger_than_the_budget(kafka: ProxiedKafka) -> None:
+    assert in_vain(kafka, thin_topic(kafka, "large-batches", 1_000_000), byte_budget=8_000_000) < 1.1
+
+
+def test_a_look_at_a_batch_takes_one_of_them_however_the_answer_comes(
+    kafka: ProxiedKafka, planner: Planner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lookup, "_ASK", 1)  # as if all that was asked for had come at once
+    before = traffic.sent()
+    assert KafkaLog({"bootstrap.servers": kafka.bootstrap_servers}).batch_at(planner.span.partitions[0], 0, EACH)
+    assert (traffic.sent() - before).fetched_bytes < 2.5 * BATCH
+
+
 def test_a_plan_looks_into_few_partitions(kafka: ProxiedKafka, planner: Planner) -> None:
     seen = KafkaLog({"bootstrap.servers": kafka.bootstrap_servers, "client.id": "looks"})
     before = traffic.sent()
@@ -138,6 +184,45 @@ def test_what_is_said_to_have_come_is_what_a_proxy_counts(
     assert tally.needed < came.fetched_bytes < IN_VAIN * NEEDED
     assert 0 < came.requests < PARTITIONS * EACH / 10
     assert not caplog.records  # of what the client says for it
+
+
+@dataclass
+class Kept:
+    """What a task reports, without Spark."""
+
+    counts: dict[Hashable, int] = field(default_factory=dict)
+
+    def add(self, piece: Hashable, count: int) -> None:
+        """As a task's counter does."""
+        if count:
+            self.counts[piece] = count
+
+    def total(self) -> int:
+        """All of it."""
+        return sum(self.counts.values())
+
+
+@pytest.mark.parametrize("words", ["as they are", "of another release"])
+def test_what_came_is_not_known_rather_than_nothing_where_the_client_says_it_in_other_words(
+    kafka: ProxiedKafka, planner: Planner, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if words != "as they are":
+        monkeypatch.setattr(traffic, "_FETCHED", re.compile("Got a fetch of ([0-9]+) bytes"))
+    settings: Any = ReadSettings({"bootstrap.servers": kafka.bootstrap_servers})
+    slices, write, kept = planner.slices(10_000), SimpleNamespace(source=None), [Kept() for _ in range(11)]
+    direct = Read(TaskSettings(settings, write, Making(), "one", None, same_keys=False, surplus=None))  # type: ignore[arg-type]
+    assert sum(rows.num_rows for rows in direct.share([(each, Landed()) for each in slices])) == PARTITIONS * EACH
+    counters = Counters(None, *kept)  # type: ignore[arg-type]
+    frames = ReadRecords([pickle.dumps((each, None)) for each in slices], settings, Making(), counters)
+    numbers = pa.RecordBatch.from_pydict({"id": list(range(len(slices)))})
+    assert sum(rows.num_rows for rows in frames(iter([numbers]))) == PARTITIONS * EACH
+    for tally in (direct.tally, counters.tally(), direct.tally.plus(direct.tally)):
+        assert tally.needed_bytes >= NEEDED
+        if words == "as they are":
+            assert tally.fetched_bytes > NEEDED
+            assert tally.requests > 0
+        else:
+            assert (tally.fetched_bytes, tally.requests) == (None, None)
 
 
 def test_a_process_that_is_forked_while_another_thread_counts_can_count() -> None:

@@ -12,7 +12,7 @@ from moto.server import ThreadedMotoServer
 from support.stores import check_puts_reads_lists_replaces_and_deletes
 
 from airflow_provider_orderedkafka.errors import LedgerChangedError, SettingError, StateError
-from airflow_provider_orderedkafka.loads.revisions import KEPT, Revisions
+from airflow_provider_orderedkafka.loads.ledger import REVISIONS_KEPT, Revisions
 from airflow_provider_orderedkafka.storage import ObjectState
 
 
@@ -91,10 +91,10 @@ def test_of_writers_of_the_same_revision_one_wins_and_old_revisions_go(state: Ob
         return True
 
     with ThreadPoolExecutor(3) as pool:
-        told = [list(pool.map(write, "abc")).count(True) for _ in range(KEPT)]
+        told = [list(pool.map(write, "abc")).count(True) for _ in range(REVISIONS_KEPT)]
     assert all(told)
     assert len(Revisions(state).get("ledger")) == sum(told)
-    assert len(state.names("ledger")) <= KEPT
+    assert len(state.names("ledger")) <= REVISIONS_KEPT
 
 
 def test_a_store_that_ignores_preconditions_is_refused_before_anything_is_created(

@@ -8,7 +8,8 @@ from support import quick_java
 
 
 def test_java_takes_spark_s_classes_from_the_archive(tmp_path: Path) -> None:
-    options = quick_java.environment()[quick_java.OPTIONS]
+    archive, options = quick_java.made(), quick_java.environment()[quick_java.OPTIONS]
+    assert str(archive) in options
     seen = tmp_path / "classes"
     subprocess.run(
         [

@@ -12,8 +12,10 @@ from support.spark import since
 
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import TopicPartition
+from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
 from airflow_provider_orderedkafka.kafka.lookup.topics import committed
 from airflow_provider_orderedkafka.spark import register
+from airflow_provider_orderedkafka.spark.connector.batch_reader import partitions_of, read_partition
 from airflow_provider_orderedkafka.spark.connector.options import parse_options
 from airflow_provider_orderedkafka.spark.connector.stream import Stream
 
@@ -182,6 +184,36 @@ def test_young_records_wait_for_their_grace(runs, topics, records):
     write(records, topic, [1, 2, now - 10, 3])
     assert [row[3] for row in runs.run(subscribe=topic, grace="1h")[0]] == [0, 1]
     assert [row[3] for row in runs.run(subscribe=topic)[0]] == [2, 3]
+
+
+class Outdated(KafkaLog):
+    """The log as a leader answers for times that knows the first record of each partition alone."""
+
+    def first_at(self, partitions, times):
+        return [_first(found) for found in super().first_at(partitions, times)]
+
+    def newest(self, partitions):
+        return _first(super().newest(partitions))
+
+
+def _first(found):
+    return {partition: answer for partition, answer in found.items() if answer.offset == 0}
+
+
+@pytest.mark.parametrize("outdated", [False, True])
+def test_a_task_warns_of_records_that_its_batch_was_not_to_reach(kafka, topics, records, monkeypatch, caplog, outdated):
+    topic = topics.create(partitions=2)
+    records.produce(topic, [Record(b"a", BASE + 10), Record(b"b", BASE + 30), Record(b"c", BASE + 5, 1)])
+    if outdated:
+        monkeypatch.setattr("airflow_provider_orderedkafka.kafka.lookup.survey.KafkaLog", Outdated)
+    given = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "startingOffsets": "earliest", "subscribe": topic}
+    options = parse_options(given, stream=True)
+    stream = Stream(options)
+    start = stream.first()
+    end = stream.after(start, None)
+    read = [batch for each in partitions_of(stream, start, end) for batch in read_partition(options, each, ("value",))]
+    assert [value for batch in read for value in batch.column("value").to_pylist()] == [b"c", b"a", b"b"]
+    assert ("1 record of a slice belong" in caplog.text) == outdated
 
 
 def left_by(kafka, now, **options):

@@ -8,6 +8,12 @@ TASK = "tests/airflow/test_audit.py"
 
 MUTANTS = [
     (
+        "a file of Avro that cannot be read is whatever its reader makes of it",
+        f"{AUDIT}/tables.py",
+        {"        except Exception as error:  # of fastavro": "        except EOFError as error:  # of fastavro"},
+        ("tests/unit/test_audit.py",),
+    ),
+    (
         "an audit calls clean what it does not know",
         f"{AUDIT}/auditing.py",
         {'return "unknown" if counts[UNKNOWN] else "clean"': 'return "clean"'},

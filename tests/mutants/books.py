@@ -85,19 +85,19 @@ MUTANTS = [
     ),
     (
         "a revision that was deleted is written again",
-        f"{PACKAGE}/loads/revisions.py",
+        f"{PACKAGE}/loads/ledger.py",
         {"if not created or newest > before + self._kept:": "if not created:"},
         ("tests/property/test_revisions.py",),
     ),
     (
         "the second of two writers of a revision is not told",
-        f"{PACKAGE}/loads/revisions.py",
+        f"{PACKAGE}/loads/ledger.py",
         {"self._state.create(name, text) or self._state.get(name) == text": "self._state.create(name, text) or True"},
         ("tests/property/test_revisions.py",),
     ),
     (
         "the newest revision is deleted before older ones",
-        f"{PACKAGE}/loads/revisions.py",
+        f"{PACKAGE}/loads/ledger.py",
         {"for number in numbers:  # from": "for number in reversed(numbers):  # from"},
         ("tests/property/test_revisions.py",),
     ),

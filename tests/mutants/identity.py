@@ -8,6 +8,12 @@ ENGINE = "tests/integration/test_engine.py"
 
 MUTANTS = [
     (
+        "loads whose names differ a little share a job in Glue",
+        f"{PACKAGE}/services/aws.py",
+        {'self.job or f"orderedkafka-{launch.load}"': 'self.job or f"orderedkafka-{named(launch.load, 100)}"'},
+        ("tests/airflow/test_services.py::test_loads_whose_names_differ_a_little_have_jobs_of_their_own_in_glue",),
+    ),
+    (
         "landed rows not left out",
         f"{PACKAGE}/kafka/replay/landed.py",
         {"return batch.filter(~there) if there.any() else batch": "return batch"},

@@ -6,6 +6,27 @@ CUTS = ("tests/property/test_cuts.py",)
 
 MUTANTS = [
     (
+        "what lies behind the end of a stream's batch is no matter",
+        f"{PACKAGE}/spark/connector/stream.py",
+        {"end=None if floor == NOWHERE.floor else Close(floor)": "end=None"},
+        ("tests/integration/test_stream.py::test_a_task_warns_of_records_that_its_batch_was_not_to_reach",),
+    ),
+    (
+        "a reader that follows goes on from where an outdated index says that it is",
+        f"{PACKAGE}/reader.py",
+        {"planned if self._last is None else": "planned if True else"},
+        (
+            "tests/integration/test_arrow_reader.py"
+            "::test_what_comes_behind_records_that_an_outdated_index_did_not_know_is_late",
+        ),
+    ),
+    (
+        "what a task came to as it ended stands for rows, too",
+        f"{PACKAGE}/spark/session/counting.py",
+        {"rows.get(Telling.__name__, 0) - ended": "rows.get(Telling.__name__, 0)"},
+        ("tests/unit/test_progress.py",),
+    ),
+    (
         "an output that does not answer has nothing of the batch",
         f"{PACKAGE}/spark/lanes/kafka_output.py",
         {
@@ -22,9 +43,9 @@ MUTANTS = [
         "a note that cannot be read was never written",
         f"{PACKAGE}/spark/state/checkpoint.py",
         {
-            '        return self._get(f"{NOTES}/{batch}.json", Note)\n': (
+            '        found = self._get(f"{NOTES}/{batch}.json", Note)\n': (
                 "        try:\n"
-                '            return self._get(f"{NOTES}/{batch}.json", Note)\n'
+                '            found = self._get(f"{NOTES}/{batch}.json", Note)\n'
                 "        except Exception:\n"
                 "            return None\n"
             )
@@ -33,7 +54,7 @@ MUTANTS = [
     ),
     (
         "a ledger that cannot be read was never written",
-        f"{PACKAGE}/loads/revisions.py",
+        f"{PACKAGE}/loads/ledger.py",
         {
             "            newest = max(self._numbers(key), default=0)\n            text = ": (
                 "            try:\n"
@@ -129,7 +150,19 @@ MUTANTS = [
     (
         "what a batch was begun with is not compared by hand",
         f"{PACKAGE}/spark/state/checkpoint.py",
-        {'changed = "" if before is None else before.changes(job)': 'changed = ""'},
+        {'changed = "" if job is None else job.changes(self._job)': 'changed = ""'},
+        ("tests/unit/test_checkpoint.py",),
+    ),
+    (
+        "a batch that another attempt begins meanwhile was begun with the settings of this one",
+        f"{PACKAGE}/spark/state/checkpoint.py",
+        {"and found.setup != self._setup.key:": "and False:"},
+        ("tests/unit/test_checkpoint.py",),
+    ),
+    (
+        "settings that were deleted fit",
+        f"{PACKAGE}/spark/state/checkpoint.py",
+        {"        if begun is None:\n": "        if begun is None:\n            return\n"},
         ("tests/unit/test_checkpoint.py",),
     ),
 ]

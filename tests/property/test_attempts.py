@@ -192,6 +192,18 @@ ONE_MORE_THAN_MAY = Attempt(
 )
 
 
+def test_whichever_document_cannot_be_read_or_written_what_landed_is_not_written_again():
+    for touch in range(60):
+        world = World(replace(KEYLESS, keep_order="key"), 1)
+        world.come(OF_FOUR_KEYS)
+        world.run(HALF_LANDED)
+        world.run(Attempt(troubles=(Trouble("store", touch, kills=False),)))
+        world.finish()
+        [load] = world.loads
+        rows = rows_of(world, set(load.ranges))
+        assert len(rows) == len({row.identity for row in rows}) == len(OF_FOUR_KEYS), touch
+
+
 @EXAMPLES
 @example(replace(BY_PARTITION, topics=(1,)), 1, (Come(0, 0, None, b"one"),), IN_SEVERAL_SLICES, 0)
 @example(BY_PARTITION, 1, (Come(1, 0, None, b"one"),), (REACHES_FURTHER, GOES_ON_BEFORE_IT), 0)

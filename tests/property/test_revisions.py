@@ -17,7 +17,7 @@ from support.interleaving import Actor, Killed
 from support.keeping import FolderStore, Touched
 
 from airflow_provider_orderedkafka.errors import DocumentError, LedgerChangedError
-from airflow_provider_orderedkafka.loads.revisions import Revisions
+from airflow_provider_orderedkafka.loads.ledger import Revisions
 
 EXAMPLES = settings(max_examples=int(os.environ.get("ORDEREDKAFKA_EXAMPLES", "200")))
 WRITERS = "abc"
@@ -81,7 +81,7 @@ RACER = """
 import sys
 from pathlib import Path
 from airflow_provider_orderedkafka.errors import LedgerChangedError
-from airflow_provider_orderedkafka.loads.revisions import Revisions
+from airflow_provider_orderedkafka.loads.ledger import Revisions
 from airflow_provider_orderedkafka.storage import LocalState
 
 state, name, last = LocalState(Path(sys.argv[1])), sys.argv[2], int(sys.argv[3])

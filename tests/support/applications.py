@@ -16,6 +16,18 @@ START = 1_700_000_000_000
 IN_THE_DIRECT_LANE = ("--sink-option", "keepOrder=none")
 
 
+def sink(arguments: Any, frames: Any) -> Any:
+    """What the command line names; what an attempt has left counts as settled soon: nothing is underway for longer."""
+    from airflow_provider_orderedkafka.kafka.replay.replays import OutputBrokers, Settle
+    from airflow_provider_orderedkafka.spark.lanes.kafka_lanes import writer_for
+    from airflow_provider_orderedkafka.spark.table_sink import table_sink
+
+    soon = Settle(still=0.5)
+    if arguments.job.table is None:
+        return writer_for(arguments, frames, OutputBrokers(arguments.cluster, soon))
+    return table_sink(arguments, frames, OutputBrokers(arguments.source.kafka, soon))
+
+
 def events(count: int, seed: int, *, keys: int = 20, partitions: int = 3, by_key: bool = True) -> list[Record]:
     """Records whose keys stay in their partitions, unless asked otherwise; some come late."""
     chance = random.Random(seed)
@@ -56,7 +68,8 @@ class Application:
     def run(self, *argv: str, **how: Any) -> Any:
         """The report; None where there was nothing to load."""
         option = f"kafka.bootstrap.servers={self.servers}"
-        return run_available_now(argv=["--checkpoint", str(self.checkpoint), "--option", option, *argv], **how)
+        arguments = ["--checkpoint", str(self.checkpoint), "--option", option, *argv]
+        return run_available_now(argv=arguments, **{"sink": sink, **how})
 
     def load(self, loaded: Any, *argv: str, **how: Any) -> Report:
         report = self.run("--range", loaded.to_text(), *argv, **how)

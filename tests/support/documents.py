@@ -287,8 +287,8 @@ DOCUMENTS: Mapping[str, Document] = {
         needed_bytes=1_354,
         requests=12,
     ),
-    "note": replace(VERSION_2["note"], uncompacted=("orders-dead",)),
-    "setup": replace(VERSION_2["setup"], cluster="MkU3OEVBNTcwNTJENDM2Qk"),
+    "note": replace(VERSION_2["note"], uncompacted=("orders-dead",), setup="0123456789abcdef"),
+    "setup": replace(VERSION_2["setup"], cluster="MkU3OEVBNTcwNTJENDM2Qk", job="fedcba9876543210"),
     "counts": Counts(
         2,
         replace(

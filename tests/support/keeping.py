@@ -10,8 +10,7 @@ from pathlib import Path
 from shutil import rmtree
 from typing import Any
 
-from airflow_provider_orderedkafka.loads.ledger import LedgerStore
-from airflow_provider_orderedkafka.loads.revisions import Revisions, store_in
+from airflow_provider_orderedkafka.loads.ledger import LedgerStore, Revisions, store_in
 from airflow_provider_orderedkafka.storage import LocalState
 from support.interleaving import touch
 

@@ -29,10 +29,9 @@ from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPar
 from airflow_provider_orderedkafka.core.pacing import Verdict
 from airflow_provider_orderedkafka.core.status import Status, Updater
 from airflow_provider_orderedkafka.job import Job, Work
-from airflow_provider_orderedkafka.loads import committing, loading, mirror, previews, ranges, resolving
+from airflow_provider_orderedkafka.loads import loading, mirror, previews, ranges, resolving
 from airflow_provider_orderedkafka.loads.books import Books, in_words
-from airflow_provider_orderedkafka.loads.ledger import LedgerStore
-from airflow_provider_orderedkafka.loads.revisions import store_in
+from airflow_provider_orderedkafka.loads.ledger import LedgerStore, store_in
 from airflow_provider_orderedkafka.outputs import KafkaOutput
 from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
 from airflow_provider_orderedkafka.storage import LocalState
@@ -161,7 +160,7 @@ class Large:
         begun = loading.load(books, found.range.id, lambda *_: "there", self.job)
         assert begun.range is not None
         self.world.reports["there"] = replace(self.report, fingerprint=begun.range.fingerprint)
-        done = committing.commit(books, found.range.id, MirrorByHand())
+        done = loading.commit(books, found.range.id, MirrorByHand())
         assert done.ledger is not None
         assert done.ledger.place.offsets == self.range.end.offsets
 

@@ -13,7 +13,7 @@ NESTED = {"open", "tally", "total", "outcomes"}
 IN_A_LEDGER = {"ledger": "ledger", "range": "range", "claim": "claim", "claims": "claims", "boundary": "boundary"}
 BESIDE_A_CHECKPOINT = {
     "range.json": "range",
-    "setup.json": "setup",
+    "setups": "setup",
     "notes": "note",
     "counts": "counts",
     "allotments": "allotment",
@@ -40,6 +40,8 @@ def begun_by_the_release_before(store: LedgerStore, digest: str) -> None:
         kind = BESIDE_A_CHECKPOINT.get(file.relative_to(place).parts[0])
         if kind is not None:
             file.write_text(_as_before(file.read_text(), kind, **({"digest": digest} if kind == "range" else {})))
+        if kind == "setup":
+            file.rename(place / "setup.json")  # the one that it kept
 
 
 def _as_before(text: str | None, name: str, **more: Any) -> str:

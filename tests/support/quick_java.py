@@ -3,7 +3,8 @@
     python -m support.quick_java
 
 makes what they need. Two things help: flags, and class-data sharing (AppCDS). The archive of Spark's classes is made
-once for each Java and each Spark, in `.cache`, and more than halves what a start of Spark costs.
+once for each Java and each Spark, in `.cache`, and more than halves what a start of Spark costs. Nobody waits for it:
+until it is there, Java starts without it.
 """
 
 import fcntl
@@ -28,6 +29,9 @@ JARS = Path(pyspark.__file__).parent / "jars"
 QUIETLY = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
 OPTIONS = "SPARK_SUBMIT_OPTS"
 SPARK_SUBMIT = Path(sys.executable).parent / "spark-submit"
+_making: list[subprocess.Popen[bytes]] = []
+"""What makes the archive; kept, as Python complains of one that is dropped while it runs."""
+
 PROGRAM = """
 from pyspark.sql import SparkSession, functions as f
 spark = SparkSession.builder.config("spark.sql.adaptive.enabled", "false").getOrCreate()
@@ -47,21 +51,36 @@ def environment(home: Path = OURS) -> dict[str, str]:
     """What makes each spark-submit of this environment start in this way; another one's Spark has other classes."""
     if home != OURS:
         return {OPTIONS: " ".join(FLAGS)}
-    options = " ".join([*FLAGS, *QUIETLY, f"-XX:SharedArchiveFile={_archive()}"])
+    archive = _archive()
+    if not archive.exists():
+        _make_meanwhile()
+    options = " ".join([*FLAGS, *QUIETLY, f"-XX:SharedArchiveFile={archive}"])
     return {"SPARK_LAUNCHER_OPTS": " ".join(FLAGS), OPTIONS: options}
 
 
-def _archive() -> Path:
+def _make_meanwhile() -> None:
+    own = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    command = [sys.executable, "-m", "support.quick_java"]
+    silent = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    _making.append(subprocess.Popen(command, env=own, start_new_session=True, **silent))
+
+
+def made() -> Path:
+    """The archive, once it is there; whoever comes first makes it."""
+    archive = _archive()
     HOME.mkdir(parents=True, exist_ok=True)
-    place, jars = _place_and_jars()
-    archive = HOME / f"spark-{pyspark.__version__}-java-{installed_java().version}-{place}-{jars}.jsa"
     with (HOME / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not archive.exists():
-            for stale in HOME.glob(f"*-{place}-*.jsa"):
+            for stale in HOME.glob(f"*-{_place_and_jars()[0]}-*.jsa"):
                 stale.unlink()
             _make(archive)
     return archive
+
+
+def _archive() -> Path:
+    place, jars = _place_and_jars()
+    return HOME / f"spark-{pyspark.__version__}-java-{installed_java().version}-{place}-{jars}.jsa"
 
 
 def _place_and_jars() -> tuple[str, str]:
@@ -96,4 +115,4 @@ def _make(archive: Path) -> None:
 
 
 if __name__ == "__main__":
-    environment()
+    made()

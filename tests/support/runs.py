@@ -13,7 +13,7 @@ from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.errors import LifecycleError
 from airflow_provider_orderedkafka.job import Job
-from airflow_provider_orderedkafka.loads import committing, ledger_operations, loading, resolving
+from airflow_provider_orderedkafka.loads import ledger_operations, loading, resolving
 from airflow_provider_orderedkafka.loads.books import Books, First, Home, look
 from airflow_provider_orderedkafka.loads.ledger import LedgerStore
 from airflow_provider_orderedkafka.loads.mirror import Mirrored
@@ -174,7 +174,7 @@ class Run:
                 raise Killed
 
     def commit(self, range_id: str | None) -> None:
-        committed = committing.commit(self.books, range_id, self.world.mirror)
+        committed = loading.commit(self.books, range_id, self.world.mirror)
         if committed.action is Action.SKIP:
             raise Skipped(committed.reason)
         if committed.outcome is None:

@@ -88,7 +88,7 @@ class SimulatedLog:
 
     def batch_at(self, partition: TopicPartition, start: int, end: int) -> BatchSize | None:
         """As if each record had been sent alone."""
-        return BatchSize(1, 100) if any(self.scan(partition, start, end, count=False)) else None
+        return BatchSize(1, 100, 100) if any(self.scan(partition, start, end, count=False)) else None
 
     def delete_before(self, partition: TopicPartition, offset: int) -> None:
         """Lose everything before an offset, as retention does."""

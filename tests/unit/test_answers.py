@@ -124,8 +124,10 @@ def test_what_waiting_cannot_mend_ends_it_at_once(code, kind, said):
 
 
 def test_a_topic_that_stays_unknown_does_not_exist():
-    with pytest.raises(UnknownTopicError, match="b"):
-        ask(Asked(a=["one"], b=[KafkaError.UNKNOWN_TOPIC_OR_PART] * 99))
+    asked = Asked(a=["one"], b=[KafkaError.UNKNOWN_TOPIC_OR_PART] * 99)
+    with pytest.raises(UnknownTopicError):
+        ask(asked)
+    assert asked.rounds[-1] == ["b"]
 
 
 def test_what_is_never_answered_ends_with_the_deadline_and_kafka_is_asked_no_longer(clock):
@@ -222,9 +224,9 @@ def test_a_question_without_answer_is_doubted_once():
 
 def test_a_doubt_that_is_justified_ends_it():
     def recheck():
-        raise UnknownTopicError("no such thing")
+        raise UnknownTopicError
 
-    with pytest.raises(UnknownTopicError, match="no such thing"):
+    with pytest.raises(UnknownTopicError):
         ask(Asked(a=[KafkaError._NOENT, "one"]), recheck=recheck)
 
 

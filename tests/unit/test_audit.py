@@ -2,15 +2,20 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from io import BytesIO
+from pathlib import Path
 from typing import Any
 
+import fastavro
 import numpy as np
 import pytest
 
 from airflow_provider_orderedkafka.audit.auditing import OfRange
 from airflow_provider_orderedkafka.audit.comparing import Compared, Found, Promised, compare
 from airflow_provider_orderedkafka.audit.numbers import Source, in_order, records, rows
+from airflow_provider_orderedkafka.audit.tables import files_of
 from airflow_provider_orderedkafka.core.order.positions import LARGEST, TopicPartition
+from airflow_provider_orderedkafka.errors import SettingError
 
 PARTITIONS = (TopicPartition("a", 0), TopicPartition("b", 1))
 COPY = Promised("r1", copied=True, headers=True, keep_order="key", emitted=10)
@@ -231,3 +236,36 @@ def test_so_many_places_are_kept_of_each_finding_and_all_are_counted() -> None:
     done = compare(COPY, source(), found(), most=3)
     assert (told(done), len(done.places)) == ({"missing": 10}, 3)
     assert "  and 7 more missing" in OfRange("r1", done).lines()
+
+
+def damaged(file: bytes) -> dict[str, bytes]:
+    middle = len(file) // 2
+    return {
+        "other bytes": b"nonsense that is no file of any format",
+        "a head alone": file[:4],
+        "cut off within its head": file[:30],
+        "cut off": file[:-7],
+        "other bytes in its middle": file[:middle] + bytes([file[middle] ^ 0xFF]) + file[middle + 1 :],
+    }
+
+
+@pytest.mark.parametrize("codec", ["null", "deflate", "snappy"])
+def test_a_file_of_avro_that_is_damaged_is_named_whatever_its_reader_says_of_it(tmp_path: Path, codec: str) -> None:
+    written, schema = BytesIO(), {"type": "record", "name": "row", "fields": [{"name": "key", "type": "bytes"}]}
+    rows = [{"key": number.to_bytes(50, "big")} for number in range(2_000)]
+    fastavro.writer(written, schema, rows, codec=codec)
+    manifest = tmp_path / "_orderedkafka" / "range" / "1.json"
+    manifest.parent.mkdir(parents=True)
+    manifest.write_text('{"files": ["rows.avro"]}')
+
+    def read(content: bytes) -> int:
+        (tmp_path / "rows.avro").write_bytes(content)
+        return sum(batch.num_rows for _, batch in files_of("avro", str(tmp_path), "range", copied=True))
+
+    assert read(written.getvalue()) == 2_000
+    for how, content in damaged(written.getvalue()).items():
+        if codec == "null" and how == "other bytes in its middle":  # another value, which the comparison finds
+            assert read(content) == 2_000
+            continue
+        with pytest.raises(SettingError, match=r"rows\.avro' is no whole file of avro"):
+            read(content)

@@ -14,7 +14,7 @@ from airflow_provider_orderedkafka.core.notation.subscriptions import Discovery,
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets
 from airflow_provider_orderedkafka.errors import LifecycleError, NotYetError
-from airflow_provider_orderedkafka.loads import committing, loading, resolving
+from airflow_provider_orderedkafka.loads import loading, resolving
 from airflow_provider_orderedkafka.loads.boundaries import Decider, Sight, check_interval
 from airflow_provider_orderedkafka.loads.ledger import LedgerStore
 
@@ -219,10 +219,10 @@ def test_an_interval_with_a_boundary_that_does_not_hold_is_refused_and_moves_not
     world.ledger_store.add_boundary(boundary(time, offset))
     claim = world.ledger_store.claim("hour")
     with pytest.raises(LifecycleError) as refused:
-        committing.commit(books, "hour", MirrorByHand())
+        loading.commit(books, "hour", MirrorByHand())
     for words in (said, f"load {LOAD!r}", "decided by two runs at the same moment", "a replay of just these offsets"):
         assert words in str(refused.value)
     assert world.ledger_store.claim("hour") == claim
     world.ledger_store.add_boundary(boundary(NOON, 5))
     world.ledger_store.add_boundary(boundary(ONE, 9))
-    assert committing.commit(books, "hour", MirrorByHand()).outcome is not None
+    assert loading.commit(books, "hour", MirrorByHand()).outcome is not None

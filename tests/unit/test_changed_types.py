@@ -146,7 +146,7 @@ def test_a_unit_that_changed_is_neither_unit_and_a_plain_number_leads_out(regist
     batch = records(
         [framed(two, at(MICROS), {"id": 1, "at": MOMENT}), framed(one, at(MILLIS), {"id": 2, "at": MOMENT})]
     )
-    with pytest.raises(RowError, match="schema=") as error:
+    with pytest.raises(RowError) as error:
         decoded(decoder(Avro(registry="r")), batch)
     assert (error.value.offset, error.value.retryable) == (11, False)
     reader = Avro(registry="r", schema=at("long"), schema_changes="fail")

@@ -1,5 +1,7 @@
 """The documents beside a checkpoint."""
 
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from airflow_provider_orderedkafka.core.order.positions import Offsets
 from airflow_provider_orderedkafka.decoding.formats import Decode, Json
 from airflow_provider_orderedkafka.errors import SettingError, StateError
 from airflow_provider_orderedkafka.job import Job, Rows
+from airflow_provider_orderedkafka.kafka.clients.traffic import Traffic
 from airflow_provider_orderedkafka.outputs import KafkaOutput
 from airflow_provider_orderedkafka.spark.application.report import Ending, report, summary
 from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
@@ -20,6 +23,8 @@ from airflow_provider_orderedkafka.storage import LocalState
 
 NOTE = Note(1, 1, place(0), place(10), Offsets(), {})
 SETUP = Setup("direct", 4, "key", "murmur2", "orders-ordered", None, "a reason", "MkU3OEVBNTcwNTJENDM2Qk")
+
+ELSEWHERE = replace(SETUP, output="elsewhere")
 
 JOB = Job(KafkaOutput("orders-ordered"), Rows(decode=Decode(value=Json("order long"))))
 
@@ -95,12 +100,69 @@ def test_a_range_has_the_same_fingerprint_in_every_release() -> None:
 
 def test_what_a_range_is_loaded_to_may_change_until_a_batch_is_noted_and_not_after(checkpoint: Checkpoint) -> None:
     checkpoint.set_up(SETUP, JOB)
-    other = replace(SETUP, output="elsewhere")
-    checkpoint.set_up(other, JOB)
+    checkpoint.set_up(ELSEWHERE, JOB)
     checkpoint.put_note(NOTE)
-    assert checkpoint.setup() == other
+    checkpoint.set_up(ELSEWHERE, JOB)
     with pytest.raises(SettingError, match="'elsewhere'"):
         checkpoint.set_up(SETUP, JOB)
+
+
+class Interrupted(LocalState):
+    """While this stands still before its touch of that number, somebody else does something."""
+
+    def __init__(self, folder: Path, at: int, meanwhile: Callable[[], None]) -> None:
+        super().__init__(folder)
+        self._left = at
+        self._meanwhile = meanwhile
+
+    def _touch(self) -> None:
+        self._left -= 1
+        if self._left == -1:
+            self._meanwhile()
+
+    def put(self, name: str, text: str) -> None:
+        self._touch()
+        super().put(name, text)
+
+    def get(self, name: str) -> str | None:
+        self._touch()
+        return super().get(name)
+
+    def names(self, folder: str = "") -> list[str]:
+        self._touch()
+        return super().names(folder)
+
+
+@pytest.mark.parametrize("at", range(12))
+@pytest.mark.parametrize("late", [(ELSEWHERE, JOB), (SETUP, replace(JOB, rows=Rows()))], ids=["setup", "job"])
+def test_who_stands_still_as_it_sets_up_replaces_no_settings_that_a_batch_was_begun_with(
+    tmp_path: Path, at: int, late: tuple[Setup, Job]
+) -> None:
+    def begin() -> None:
+        another = Checkpoint(LocalState(tmp_path))
+        another.set_up(SETUP, JOB)
+        another.put_note(NOTE)
+
+    Checkpoint(LocalState(tmp_path)).take_up(a_range())
+    frozen = Checkpoint(Interrupted(tmp_path, at, begin))
+    with suppress(SettingError):
+        frozen.set_up(*late)
+        assert frozen.note(1) is None, "what it did not begin"
+    following = Checkpoint(LocalState(tmp_path))
+    if following.note(1) is None:
+        assert at > 0, "nobody stood still"
+        return
+    following.set_up(SETUP, JOB)
+    with pytest.raises(SettingError, match="begun with other settings"):
+        Checkpoint(LocalState(tmp_path)).set_up(*late)
+
+
+def test_what_a_batch_was_begun_with_is_asked_for_where_it_was_deleted(checkpoint: Checkpoint) -> None:
+    checkpoint.set_up(SETUP, JOB)
+    checkpoint.put_note(NOTE)
+    checkpoint.state.delete("setups")
+    with pytest.raises(StateError, match="has lost what batch 1 was begun with"):
+        Checkpoint(checkpoint.state).set_up(replace(SETUP, writers=9), JOB)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +173,8 @@ def test_the_way_there_and_more_outputs_may_change_at_any_time(checkpoint: Check
     checkpoint.set_up(SETUP, JOB)
     checkpoint.put_note(NOTE)
     checkpoint.set_up(replace(SETUP, **changes), JOB)
-    assert checkpoint.setup() == replace(SETUP, **changes)
+    checkpoint.put_note(NOTE)
+    checkpoint.set_up(replace(SETUP, **changes), JOB)
 
 
 @pytest.mark.parametrize(
@@ -143,14 +206,17 @@ def test_whatever_else_shapes_rows_is_kept_once_a_batch_is_noted_by_hand_too(
         checkpoint.set_up(SETUP, now)
     tuned = replace(JOB, to=KafkaOutput("orders-ordered", writers=9))
     checkpoint.set_up(SETUP, tuned)
-    assert checkpoint.state.get("job.json") == tuned.to_text()
 
 
 def test_a_batch_that_an_earlier_release_noted_without_a_job_is_gone_on_with(checkpoint: Checkpoint) -> None:
-    checkpoint.set_up(SETUP, JOB)
+    checkpoint.state.put("setup.json", SETUP.to_text())
     checkpoint.put_note(NOTE)
-    checkpoint.state.delete("job.json")
+    with pytest.raises(SettingError, match="'elsewhere'"):
+        checkpoint.set_up(ELSEWHERE, JOB)
     checkpoint.set_up(SETUP, replace(JOB, rows=Rows()))
+    checkpoint.put_note(NOTE)
+    with pytest.raises(SettingError, match=r"rows\.decode"):
+        checkpoint.set_up(SETUP, JOB)
 
 
 def test_how_far_the_row_limit_lets_a_batch_go_is_decided_once_by_whichever_attempt(checkpoint: Checkpoint) -> None:
@@ -193,6 +259,19 @@ def test_the_report_in_words_names_what_is_in_doubt() -> None:
         "1 lost to retention before they were read",
     ):
         assert f"\n  {remark}\n" in said
+
+
+def test_what_came_is_in_the_report_with_what_planning_fetched_or_is_said_to_be_not_known() -> None:
+    total = Tally(rows_read=10, fetched_bytes=2_000, needed_bytes=1_000, requests=2)
+    for tally, came, said in (
+        (total, (2_500, 3), "2,500 bytes in 3 requests"),
+        (replace(total, fetched_bytes=None, requests=None), (None, None), "not known"),
+    ):
+        ending = Ending(1, 0, 1, planning=Traffic(500, 1))
+        found = report(a_range(), Counts(1, tally, tally, 1, place(10), limit_spent=False), ending)
+        assert (found.fetched_bytes, found.requests) == came
+        assert f"\n  fetched   {said}, for records of about 1,000 bytes\n" in summary(a_range(), found)
+    assert (failed().fetched_bytes, failed().requests) == (None, None)
 
 
 def test_where_rows_were_there_already_the_report_in_words_says_at_most_how_many_offsets_are_lost() -> None:

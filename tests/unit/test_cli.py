@@ -14,9 +14,8 @@ from support.sources import sources
 
 from airflow_provider_orderedkafka import __version__
 from airflow_provider_orderedkafka.errors import SettingError, UnreachableError
-from airflow_provider_orderedkafka.tools import cli
+from airflow_provider_orderedkafka.tools import RED, cli, painted
 from airflow_provider_orderedkafka.tools.commands import explain
-from airflow_provider_orderedkafka.tools.paint import RED, painted
 
 SCRIPT = Path(sysconfig.get_path("scripts")) / "orderedkafka"
 FAKE = """

@@ -24,7 +24,7 @@ from airflow_provider_orderedkafka.errors import (
     exit_code,
     may_retry,
 )
-from airflow_provider_orderedkafka.spark.application.help import MORE
+from airflow_provider_orderedkafka.spark.application.command import MORE
 
 KINDS = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, OrderedKafkaError)]
 LOADING = Path(__file__).parents[2] / "docs" / "loading.md"

@@ -55,7 +55,7 @@ def job(to: Any, **rows: Any) -> Job:
     ],
 )
 def test_a_session_of_spark_connect_is_refused(home: Path, given: Any, environment: dict[str, str], said: str) -> None:
-    with pytest.raises(SettingError, match="a load needs a Spark session with a JVM of its own") as refused:
+    with pytest.raises(SettingError) as refused:
         check(home, job(KafkaOutput("out")), environment=environment, **given)
     assert said in str(refused.value)
 

@@ -14,7 +14,7 @@ from airflow_provider_orderedkafka.core.documents import Claim, Claims, Interval
 from airflow_provider_orderedkafka.core.lifecycle import Action
 from airflow_provider_orderedkafka.core.order.cuts import Floor
 from airflow_provider_orderedkafka.errors import LedgerChangedError, LifecycleError
-from airflow_provider_orderedkafka.loads import committing, ledger, loading, resolving
+from airflow_provider_orderedkafka.loads import ledger, loading, resolving
 from airflow_provider_orderedkafka.loads.resolving import RANGE_KEY, claim_key
 
 HOUR = 1_000
@@ -63,7 +63,7 @@ def whole(world, run, hour, hours=1, *, again=False):
     if found.range is None:
         return found.action
     does = loaded(world, run, found.range.id)
-    committing.commit(world.run(run).books, found.range.id, MirrorByHand())
+    loading.commit(world.run(run).books, found.range.id, MirrorByHand())
     world.active.discard(run)
     return does
 
@@ -213,7 +213,7 @@ def test_whatever_runs_do_in_whatever_order_an_hour_is_loaded_under_one_range(da
             begun.setdefault(hour, set()).add(todo.checkpoint)
         if not dies:
             world.reports.setdefault(todo.checkpoint, a_report(found.range, todo.attempt))
-            committing.commit(world.run(run).books, found.range.id, MirrorByHand())
+            loading.commit(world.run(run).books, found.range.id, MirrorByHand())
 
     for run, hour, dies, ends in data.draw(st.lists(st.tuples(runs, hours, st.booleans(), st.booleans()), max_size=12)):
         load(run, hour, dies=dies)
@@ -228,7 +228,7 @@ def test_whatever_runs_do_in_whatever_order_an_hour_is_loaded_under_one_range(da
 
 @pytest.fixture
 def two_are_kept(monkeypatch):
-    for module in (committing, ledger):
+    for module in (loading, ledger):
         monkeypatch.setattr(module, "CLAIMS_KEPT", 2)
 
 

@@ -9,7 +9,7 @@ from support.runs import LOAD, MirrorByHand, Skipped, World, a_range
 
 from airflow_provider_orderedkafka.core.pacing import WatcherState
 from airflow_provider_orderedkafka.errors import LifecycleError
-from airflow_provider_orderedkafka.loads import committing, ledger_operations, resolving
+from airflow_provider_orderedkafka.loads import ledger_operations, loading, resolving
 
 TO = "s3://bucket/ledgers"
 STORES = {"Airflow": DictStore, "a folder": FolderStore}
@@ -25,7 +25,7 @@ def loaded_world(kept, memory=None):
     books = world.run("d/replay").books
     found = resolving.resolve_own(books, lambda: a_range("own", 0, 0, 5), "own", again=False, memory=MirrorMemory())
     world.run("d/replay").load(found.range.id)
-    committing.commit(books, found.range.id, world.mirror)
+    loading.commit(books, found.range.id, world.mirror)
     books.store.save_watch(WatcherState("2", 7, 1))
     return world
 
@@ -172,7 +172,7 @@ def test_a_load_in_intervals_alone_which_has_no_ledger_moves_too(stores):
         run.books, lambda: a_range("hour", 0, 0, 5), "hour", again=False, memory=MirrorMemory()
     )
     run.load(found.range.id)
-    committing.commit(run.books, found.range.id, world.mirror)
+    loading.commit(run.books, found.range.id, world.mirror)
     moved(world, target)
     moved(world, target)
     assert opened(target).claim("hour").open is None

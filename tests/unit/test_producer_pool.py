@@ -36,8 +36,10 @@ def test_the_same_configuration_gets_the_same_producer():
 def test_a_producer_that_cannot_be_closed_does_not_hide_why_it_failed(monkeypatch):
     pool = ProducerPool(make)
     monkeypatch.setattr(FakeProducer, "close", lambda _self: 1 / 0)
-    with pytest.raises(RuntimeError, match="the write's own"), pool.lend(HERE):
-        raise RuntimeError("the write's own")
+    own = RuntimeError("the write's own")
+    with pytest.raises(RuntimeError) as error, pool.lend(HERE):
+        raise own
+    assert error.value is own
 
 
 def test_a_producer_with_an_error_is_closed_and_not_lent_again():

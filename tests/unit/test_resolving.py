@@ -11,7 +11,7 @@ from airflow_provider_orderedkafka.core.documents import Claim, Open
 from airflow_provider_orderedkafka.core.lifecycle import Action
 from airflow_provider_orderedkafka.core.next_range import NothingToLoad
 from airflow_provider_orderedkafka.errors import LifecycleError
-from airflow_provider_orderedkafka.loads import committing, loading, resolving
+from airflow_provider_orderedkafka.loads import loading, resolving
 from airflow_provider_orderedkafka.loads.resolving import RANGE_KEY
 
 
@@ -87,7 +87,7 @@ def test_a_claim_of_version_1_goes_on_under_its_own_key(world):
     store.save(Claim(Open("own", "d/replay"), ()), None, "own")
     assert resolved(world, a_range("r2", 0, 5, 12)).range == a_range("own", 0, 5, 9)
     assert loaded(world, "own").checkpoint == "own/0"
-    assert committing.commit(world.run("d/replay").books, "own", MirrorByHand()).action is Action.MOVE
+    assert loading.commit(world.run("d/replay").books, "own", MirrorByHand()).action is Action.MOVE
     assert resolved(world).action is Action.EMIT_AGAIN
     assert resolved(world, again=True).range.id == "own"
 
@@ -102,7 +102,7 @@ def test_another_airflow_s_report_of_the_same_name_proves_nothing_and_another_ru
     books, before = world.run("d/replay").books, store.claim("own")
     for step in (
         lambda: loading.load(books, "own", lambda *_: ""),
-        lambda: committing.commit(books, "own", MirrorByHand()),
+        lambda: loading.commit(books, "own", MirrorByHand()),
     ):
         with pytest.raises(LifecycleError, match="another range"):
             step()
@@ -118,24 +118,24 @@ def test_a_report_of_version_1_is_taken_by_its_name(world):
     resolved(world)
     todo = loaded(world)
     world.reports[todo.checkpoint] = replace(a_report(todo.range, 1), fingerprint="")
-    assert committing.commit(world.run("d/replay").books, "r1", MirrorByHand()).action is Action.MOVE
+    assert loading.commit(world.run("d/replay").books, "r1", MirrorByHand()).action is Action.MOVE
 
 
 def test_it_is_kept_over_retries_and_passed_on_to_the_commit_once_it_is_committed(world):
     assert resolved(world).action is Action.PLAN
     assert resolved(world).action is Action.KEEP
     loaded(world)
-    committing.commit(world.run("d/replay").books, "r1", MirrorByHand())
+    loading.commit(world.run("d/replay").books, "r1", MirrorByHand())
     again = resolved(world)
     assert (again.action, again.range.id) == (Action.EMIT_AGAIN, "r1")
     assert loading.load(world.run("d/replay").books, "r1", lambda *_: "").action is Action.SKIP
-    assert committing.commit(world.run("d/replay").books, "r1", MirrorByHand()).action is Action.EMIT_AGAIN
+    assert loading.commit(world.run("d/replay").books, "r1", MirrorByHand()).action is Action.EMIT_AGAIN
 
 
 def test_it_is_loaded_once_more_from_a_checkpoint_of_its_own_where_the_load_says_so(world):
     resolved(world)
     assert loaded(world).checkpoint == "r1/0"
-    committing.commit(world.run("d/replay").books, "r1", MirrorByHand())
+    loading.commit(world.run("d/replay").books, "r1", MirrorByHand())
     assert resolved(world, again=True).times == 1
     assert loaded(world).checkpoint == "r1/1"
 
@@ -157,7 +157,7 @@ def ended(world, *keys):
         )
         todo = loading.load(books, key, lambda loaded, times: f"{loaded.id}/{times}")
         world.reports[todo.checkpoint] = a_report(todo.range, todo.attempt)
-        committing.commit(books, key, MirrorByHand())
+        loading.commit(books, key, MirrorByHand())
 
 
 def kept(world):
@@ -166,7 +166,7 @@ def kept(world):
 
 @pytest.fixture
 def two_are_kept(monkeypatch):
-    monkeypatch.setattr(committing, "CLAIMS_KEPT", 2)
+    monkeypatch.setattr(loading, "CLAIMS_KEPT", 2)
 
 
 def test_of_ranges_that_ended_the_newest_are_kept_with_their_claims(world, two_are_kept):
@@ -192,7 +192,7 @@ def test_an_open_range_is_kept_however_old_it_is(world, two_are_kept):
 def test_a_run_whose_range_is_not_kept_any_more_does_not_write_its_rows_a_second_time(world, two_are_kept):
     resolved(world)
     loaded(world)
-    committing.commit(world.run("d/replay").books, "r1", MirrorByHand())
+    loading.commit(world.run("d/replay").books, "r1", MirrorByHand())
     ended(world, "one", "two")
     found = resolved(world)
     assert (found.action, found.range) == (Action.SKIP, None)
@@ -208,7 +208,7 @@ def test_a_commit_that_is_killed_before_it_names_what_ended_does_so_when_it_runs
 
     with at(die), pytest.raises(Killed):
         ended(world, "one")
-    assert committing.commit(world.run("d/hourly").books, "one", MirrorByHand()).action is Action.EMIT_AGAIN
+    assert loading.commit(world.run("d/hourly").books, "one", MirrorByHand()).action is Action.EMIT_AGAIN
     ended(world, "two", "three")
     assert kept(world) == ["claim/three", "claim/two", "range/three", "range/two"]
 

@@ -50,10 +50,11 @@ class Sighting(NamedTuple):
 
 
 class BatchSize(NamedTuple):
-    """About how many records a producer's batch has, and how many bytes these have, decompressed."""
+    """About how many records a producer's batch has, how many bytes these have, decompressed, and how many are sent."""
 
     records: int
     bytes: int
+    sent: int
 
 
 class Log(Protocol):

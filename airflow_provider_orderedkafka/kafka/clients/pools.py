@@ -21,6 +21,7 @@ from typing import Any, Final, Generic, Self, TypeVar
 from airflow_provider_orderedkafka.core.documents import Isolation, OnDataLoss, Range
 from airflow_provider_orderedkafka.core.order.cuts import Slice
 from airflow_provider_orderedkafka.core.order.positions import TopicPartition
+from airflow_provider_orderedkafka.core.order.timeline import BatchSize
 
 from .config import client_config, new_client
 from .traffic import counted
@@ -37,10 +38,10 @@ class ReadSettings:
 
     `kafka` is librdkafka's configuration, to which the reader adds its own. `topic_ids` are the ids that the planner
     saw; if given, a topic that was created again is detected. `deadline` is how many seconds may pass without progress.
-    `byte_budget` bounds the memory for one piece of a slice, and that for what has come of later ones. `columns` are
-    the requested ones, None for all. At most `sampled` records are looked at on each end of a partition. `fetch` gives
-    what it has of a slice, in at most the bytes that it is given, None for any number; where it is None, each slice is
-    fetched by itself.
+    `byte_budget` bounds the memory for one piece of a slice, and that for what has come of later ones, which may be up
+    to 128 MiB where a batch of each partition needs it. `columns` are the requested ones, None for all. At most
+    `sampled` records are looked at on each end of a partition. `fetch` gives what it has of a slice, in at most the
+    bytes that it is given, None for any number; where it is None, each slice is fetched by itself.
     """
 
     kafka: Mapping[str, str]
@@ -139,11 +140,12 @@ class PerProcess(Generic[Kept]):
 # Defaults for reading slices; the user's configuration wins. Little is fetched ahead: what is fetched past the
 # last slice is thrown away; and the client counts its queue's bytes by the values alone, so that large headers are
 # bounded by the number of records. A batch that was damaged on its way or on a broker's disk is an error.
+_ANSWER_BYTES = 4_000_000
 _DEFAULTS = {
     "check.crcs": "true",
     "group.id": "orderedkafka-reader",
     "fetch.error.backoff.ms": "100",
-    "fetch.max.bytes": "4000000",
+    "fetch.max.bytes": str(_ANSWER_BYTES),
     "fetch.queue.backoff.ms": "1",
     "fetch.wait.max.ms": "10",
     "queued.max.messages.kbytes": "2000",
@@ -155,9 +157,12 @@ _DEFAULTS = {
 # A broker fills a request up with a part of a batch, in vain. Java's producers send batches of 16 KiB by default, of
 # which each size has room for a whole number.
 _FETCH_BYTES = (32_768, 262_144, 1_048_576)
+_VARYING = 1.05
+_MOST_IDLE = 8
 _REQUEST_BYTES = (500_000, 2_000_000)
 _REQUESTS = 32
 _RECORD_BYTES = 1_000  # about
+_MUCH = 50_000
 _KEPT_TROUBLES = 20
 
 # What the reader relies on.
@@ -181,17 +186,30 @@ class PooledConsumer:
 _idle: PerProcess[list[PooledConsumer]] = PerProcess()
 
 
-def fetch_bytes(offsets: Sequence[int]) -> int:
+def fetch_bytes(offsets: Sequence[int], batches: Sequence[BatchSize] = ()) -> int:
     """The bytes to request from each partition at once, given how many offsets the slice has in each.
 
     A few dozen requests for a slice keep the pipe full, and fetch little past its end. The size is fixed when a
-    consumer is made, so there are only a few sizes, with a consumer for each.
+    consumer is made, so there are only a few sizes, with a consumer for each. Where partitions are thin, and some of
+    their batches are known and about of one size, there is room for a whole number of these.
     """
     total, squares = sum(offsets), sum(count * count for count in offsets)
     low, high = _REQUEST_BYTES
     wanted = min(max(total * _RECORD_BYTES / _REQUESTS, low), high)
     ideal = wanted * squares / (total * total) if total else low
-    return min(_FETCH_BYTES, key=lambda size: abs(math.log(size / ideal)))
+    usual = min(_FETCH_BYTES, key=lambda size: abs(math.log(size / ideal)))
+    if not batches or usual != _FETCH_BYTES[0]:
+        return usual
+    least, most = min(each.sent for each in batches), max(each.sent for each in batches)
+    room = most + 2 * (most - least)  # others may be larger than those that are known
+    # An answer has to have room for all partitions: one that lags behind holds up what came of the others.
+    count = min(math.ceil(usual / room), _ANSWER_BYTES // len(offsets) // room)
+    return count * room if count and room <= most * _VARYING else usual
+
+
+def thin(offsets: Sequence[int]) -> bool:
+    """Whether so much is read of partitions so thin that the size of their batches is worth a look."""
+    return len(offsets) > 1 and sum(offsets) >= _MUCH and fetch_bytes(offsets) == _FETCH_BYTES[0]
 
 
 def configuration(settings: ReadSettings, fetch: int) -> dict[str, str]:
@@ -206,6 +224,9 @@ def pooled_consumer(settings: ReadSettings, fetch: int = _FETCH_BYTES[-1]) -> It
     with _idle.held() as found:
         idle = found.setdefault(key_in(found, config), [])
         pooled = idle.pop() if idle else None
+        spare = _spare(found, idle)
+    for each in spare:
+        each.consumer.close()
     pooled = pooled or _make(config)
     pooled.troubles.clear()
     try:
@@ -219,6 +240,12 @@ def pooled_consumer(settings: ReadSettings, fetch: int = _FETCH_BYTES[-1]) -> It
         pooled.consumer.close()
         raise
     idle.append(pooled)
+
+
+def _spare(found: Mapping[Key, list[PooledConsumer]], idle: list[PooledConsumer]) -> list[PooledConsumer]:
+    """Take out the idle consumers of other configurations, those of the oldest ones first, if they are too many."""
+    others = [kept for kept in found.values() if kept is not idle and kept]
+    return [kept.pop() for kept in others[: max(len(others) - _MOST_IDLE, 0)]]
 
 
 def _let_go(consumer: Any) -> None:

@@ -7,7 +7,7 @@
 librdkafka's statistics are emitted at intervals alone, none when a consumer is done, and nobody takes those of an idle
 one. With `debug=protocol` it says of each answer how many bytes it has, as it comes: seen with librdkafka 2.12 to 2.16.
 The log goes with the consumer's other events, so it is heard while reading. Where a release words it otherwise, nothing
-is counted.
+is counted although records came: then what came `is_unknown`, and nobody says 0.
 """
 
 import logging
@@ -40,6 +40,10 @@ class Traffic:
 
     def __sub__(self, before: Self) -> Self:
         return type(self)(self.fetched_bytes - before.fetched_bytes, self.requests - before.requests)
+
+    def is_unknown(self, records: int) -> bool:
+        """Whether so many records came without an answer that was counted."""
+        return records > 0 and self.requests == 0
 
 
 class _Counted:

@@ -365,12 +365,12 @@ class KafkaLog:
         # A batch comes whole, and without what stands before the start: so its records are reckoned by its bytes.
         before, records, size = sent(), 0, 0
         with self._reading({partition: start}, {partition: end}, _ONE_BATCH) as reader:
-            while reader.positions[partition] < end and not 0 < records < _ASK:
+            while reader.positions[partition] < end and not records:
                 messages = reader.take()
                 records += len(messages)
                 size += sum(len(each.key() or b"") + len(each.value() or b"") + FRAME for each in messages)
         came = (sent() - before).fetched_bytes
-        return BatchSize(max(records, came * records // size), max(came, size)) if records and came else None
+        return BatchSize(max(records, came * records // size), max(came, size), came) if records and came else None
 
     def _reading(
         self, starts: Mapping[TopicPartition, int], limits: Mapping[TopicPartition, int], tuning: Mapping[str, str]

@@ -22,7 +22,7 @@ from confluent_kafka import Message
 from numpy.typing import NDArray
 
 from airflow_provider_orderedkafka.core.order.cuts import Slice
-from airflow_provider_orderedkafka.core.order.positions import TopicPartition
+from airflow_provider_orderedkafka.core.order.positions import Position, TopicPartition
 from airflow_provider_orderedkafka.errors import OrderViolationError
 
 Ints = NDArray[np.int64]
@@ -257,6 +257,13 @@ class BatchBuilder:
         following = np.full(len(self._all), -1, np.int64)
         following[self._ordered.rank[rows]] = self._ordered.offset[rows] + 1  # of several rows, the last one's stays
         return {partition: int(offset) for partition, offset in zip(self._all, following, strict=True) if offset >= 0}
+
+    def last(self, rows: slice) -> Position:
+        """Where the last of these rows is in the order."""
+        at = rows.stop - 1
+        return Position(
+            int(self._ordered.order_time[at]), self._all[self._ordered.rank[at]], int(self._ordered.offset[at])
+        )
 
     def batch(self, rows: slice) -> Any:
         columns = [self.column(name, rows) for name in self.schema.names]

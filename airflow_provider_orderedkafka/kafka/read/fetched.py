@@ -17,7 +17,7 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 _KEY, _VALUE = Message.key, Message.value
-_RECORD_OVERHEAD = 200  # of a record in memory, besides its key, value and headers
+RECORD_OVERHEAD = 200  # of a record in memory, besides its key, value and headers
 _HEADER_OVERHEAD = 200  # ... and of a header, besides its name and value
 
 
@@ -63,7 +63,7 @@ class Part(NamedTuple):
     @property
     def bytes(self) -> int:
         """About how much memory it takes."""
-        return self._content + _HEADER_OVERHEAD * int(self.header_counts.sum()) + len(self.keys) * _RECORD_OVERHEAD
+        return self._content + _HEADER_OVERHEAD * int(self.header_counts.sum()) + len(self.keys) * RECORD_OVERHEAD
 
     @property
     def needed(self) -> int:

@@ -146,10 +146,14 @@ class OverBudget:
 
 
 class Fetch:
-    """Fetches one slice, whole or piece by piece, with a consumer that is not shared meanwhile."""
+    """Fetches one slice, whole or piece by piece, with a consumer that is not shared meanwhile.
 
-    def __init__(self, slice_: Slice, settings: ReadSettings, pooled: PooledConsumer) -> None:
+    What has come of later pieces is kept, up to `ahead` bytes, or the budget.
+    """
+
+    def __init__(self, slice_: Slice, settings: ReadSettings, pooled: PooledConsumer, ahead: int | None = None) -> None:
         self._settings = settings
+        self._ahead = settings.byte_budget if ahead is None else ahead
         self._consumer = pooled.consumer
         self._partitions = [stretch.partition for stretch in slice_.stretches]
         self._rank_of = {partition: rank for rank, partition in enumerate(self._partitions)}
@@ -321,7 +325,7 @@ class Fetch:
         """Stop what is done; and what is ahead of the piece, if more of it would not fit into memory."""
         self._look()
         self._unassign(np.flatnonzero(self._assigned & self._progress.finished()))
-        if self._kept.bytes > self._settings.byte_budget:
+        if self._kept.bytes > self._ahead:
             self._unassign(np.flatnonzero(self._assigned & ~self._open))
 
     def _pause(self) -> None:

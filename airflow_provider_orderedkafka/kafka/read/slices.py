@@ -16,12 +16,23 @@ from numpy.typing import NDArray
 
 from airflow_provider_orderedkafka.core.order.cuts import Bound, Close, Slice, Span, Stretch, joined
 from airflow_provider_orderedkafka.core.order.positions import Position, TopicPartition
+from airflow_provider_orderedkafka.core.order.timeline import BatchSize
 from airflow_provider_orderedkafka.errors import OrderViolationError, UnreachableError
-from airflow_provider_orderedkafka.kafka.clients.pools import ReadSettings, ReadTally, fetch_bytes, pooled_consumer
+from airflow_provider_orderedkafka.kafka.clients.pools import (
+    MIB,
+    PerProcess,
+    ReadSettings,
+    ReadTally,
+    fetch_bytes,
+    key_in,
+    pooled_consumer,
+    thin,
+)
+from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
 from airflow_provider_orderedkafka.kafka.lookup.topics import check_topics
 
 from .columns import BatchBuilder, Ordered, arrange
-from .fetched import FetchedRecords
+from .fetched import RECORD_OVERHEAD, FetchedRecords
 from .fetching import Fetch, OverBudget
 
 _log = logging.getLogger(__name__)
@@ -80,8 +91,9 @@ def fetching(slices: Sequence[Slice], settings: ReadSettings) -> Iterator[ReadSe
     whole = joined(slices)
     offsets = [max(stretch.end.offset - stretch.start.offset, 1) for stretch in whole.stretches]
     topics = {stretch.partition.topic for stretch in whole.stretches}
-    with pooled_consumer(settings, fetch_bytes(offsets)) as pooled:
-        fetch = Fetch(whole, settings, pooled)
+    batches = _batches(whole, settings) if thin(offsets) else ()
+    with pooled_consumer(settings, fetch_bytes(offsets, batches)) as pooled:
+        fetch = Fetch(whole, settings, pooled, _ahead(settings, batches, len(offsets)))
 
         def fetched(piece: Slice, byte_budget: int | None) -> FetchedRecords | OverBudget:
             found = fetch.run(piece, byte_budget)
@@ -90,6 +102,42 @@ def fetching(slices: Sequence[Slice], settings: ReadSettings) -> Iterator[ReadSe
             return found
 
         yield replace(settings, fetch=fetched)
+
+
+_seen: Final[PerProcess[dict[str, list[BatchSize]]]] = PerProcess()
+
+_LOOKS: Final = 3
+_LARGE: Final = 2**16
+_MOST_AHEAD: Final = 128 * MIB
+
+
+def _batches(whole: Slice, settings: ReadSettings) -> Sequence[BatchSize]:
+    """Some batches of a topic, one of each of its longest partitions, or a large one; each process looks once."""
+    longest = sorted(whole.stretches, key=lambda stretch: stretch.start.offset - stretch.end.offset)[:_LOOKS]
+    topic = longest[0].partition.topic
+    with _seen.held() as kept:
+        found = kept.setdefault(key_in(kept, settings.kafka), {})
+    if topic not in found:
+        found[topic] = list(_looked(KafkaLog(settings.kafka, settings.isolation, settings.deadline), longest))
+    return found[topic]
+
+
+def _looked(log: KafkaLog, stretches: Sequence[Stretch]) -> Iterator[BatchSize]:
+    for partition, start, end, *_ in stretches:
+        found = log.batch_at(partition, (start.offset + end.offset) // 2, end.offset)
+        if found is not None:
+            yield found
+            if found.sent > _LARGE:
+                return
+
+
+def _ahead(settings: ReadSettings, batches: Sequence[BatchSize], partitions: int) -> int:
+    """How much memory may have come early: the budget, or more where the batches that each partition begins need it.
+
+    A broker sends whole batches: what there is no memory for is sent again.
+    """
+    begun = max((each.bytes + each.records * RECORD_OVERHEAD for each in batches), default=0)
+    return max(settings.byte_budget, min(2 * partitions * begun, _MOST_AHEAD))
 
 
 def _pieces(slice_: Slice, settings: ReadSettings, resplit: Resplit | None) -> Iterator[tuple[Slice, FetchedRecords]]:

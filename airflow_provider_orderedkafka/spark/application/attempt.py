@@ -164,11 +164,9 @@ class Attempt:
         self._wait_for_tasks()
 
     def tell(self, counts: Counts, planned: Planned) -> None:
-        """Print and store the progress."""
         self._printer.tell(counts, planned, self._clock.now())
 
     def _look(self) -> None:
-        """Say what is waited for or loaded, if nothing was said for a while."""
         loading = None if self._loop is None else self._loop.loading
         self._printer.look(loading or self._doing(), self._within, self._clock.now())
 
@@ -265,7 +263,6 @@ class Loader:
         self._clock = SystemClock()
 
     def load(self) -> Report | None:
-        """Load the range; None if there is nothing to load."""
         check_classic()
         try:
             if self._arguments.range is None:
@@ -329,7 +326,6 @@ class Loader:
 
 
 def _tell(loaded: Range, found: Report, copy: str | None) -> None:
-    """Print the report, and copy it to `--report`."""
     if copy is not None:
         try:
             Path(copy).write_text(found.to_text(), "utf-8")

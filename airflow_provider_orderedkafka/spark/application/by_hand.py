@@ -29,11 +29,9 @@ from airflow_provider_orderedkafka.kafka.lookup.survey import Kafka
 from airflow_provider_orderedkafka.kafka.lookup.topics import show_place
 from airflow_provider_orderedkafka.loads import ranges
 from airflow_provider_orderedkafka.loads.books import Books, look, wait
-from airflow_provider_orderedkafka.loads.committing import commit
-from airflow_provider_orderedkafka.loads.ledger import LEDGER, LedgerStore
-from airflow_provider_orderedkafka.loads.loading import load
+from airflow_provider_orderedkafka.loads.ledger import LEDGER, LedgerStore, Revisions
+from airflow_provider_orderedkafka.loads.loading import commit, load
 from airflow_provider_orderedkafka.loads.resolving import resolve
-from airflow_provider_orderedkafka.loads.revisions import Revisions
 from airflow_provider_orderedkafka.spark.connector.stream import terms_of
 from airflow_provider_orderedkafka.spark.lanes.arguments import Arguments
 from airflow_provider_orderedkafka.spark.state.checkpoint import NOTES, Checkpoint
@@ -110,7 +108,6 @@ class Alone:
         """Do nothing."""
 
     def write(self, ledger: Ledger) -> None:
-        """Commit the ledger's place in the group, if there is one."""
         if self.group is not None:
             show_place(self.kafka, self.group, ledger.place.offsets)
 
@@ -122,7 +119,6 @@ class Alone:
 
 
 def store_of(state: State) -> LedgerStore:
-    """The load's documents under a checkpoint."""
     return LedgerStore(BY_HAND, _documents(state), settle=lambda: None, part=sys.maxsize)
 
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 from airflow_provider_orderedkafka.compat.spark import running_plans
 from airflow_provider_orderedkafka.core.batches import Planned, Within
 from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
-from airflow_provider_orderedkafka.spark.session.counting import heard
+from airflow_provider_orderedkafka.spark.session.counting import LastHeard, heard
 from airflow_provider_orderedkafka.spark.session.starting import in_background
 from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
 from airflow_provider_orderedkafka.storage import local_path
@@ -51,7 +51,7 @@ class Query:
         self._name = f"orderedkafka: range {frames.loaded.id}"
         self._lock = Lock()
         self._running: StreamingQuery | None = None
-        self._heard = Within()
+        self._heard = LastHeard()
 
     def run(self, window: Sequence[Planned], loop: "BatchLoop") -> None:
         """Pass each batch of the window to the loop; return when Spark's query or the loop has ended."""
@@ -82,17 +82,15 @@ class Query:
         if query is None:
             return None
         session = self._frames.engine.session
-        if not written:
-            self._heard = Within()
-        elif (heard_of := heard(running_plans(session), planned.offsets)) is not None:
-            self._heard = heard_of
         tracker = session.sparkContext.statusTracker()
         active = set(tracker.getActiveJobsIds())
         jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(str(query.runId)) if job in active]
         stages = [tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds]
         known = [stage for stage in stages if stage is not None]
         tasks = (sum(s.numTasks for s in known), sum(s.numCompletedTasks for s in known)) if known else (None, None)
-        return replace(self._heard, tasks=tasks[0], tasks_done=tasks[1])
+        ended = max(known, key=lambda stage: stage.stageId).numCompletedTasks if known else 0
+        now = heard(running_plans(session), planned.offsets, ended) if written else Within()
+        return replace(self._heard.of(planned.batch, now), tasks=tasks[0], tasks_done=tasks[1])
 
     def _begun(self, folder: str, own: str, window: Sequence[Planned], loop: "BatchLoop") -> "StreamingQuery | None":
         """The started query; None if the loop is over."""

@@ -69,7 +69,6 @@ class ProgressPrinter:
             self._print(found)
 
     def look(self, doing: str | Planned, within: Callable[[Planned], Within | None], now: int) -> None:
-        """Say what is done now, a wait or a batch, if nothing was said for a while."""
         with self._lock:
             if self._doing is None or self._doing[0] != doing:
                 self._doing = (doing, now)
@@ -105,7 +104,6 @@ class ProgressPrinter:
 
 
 def bar(found: Progress) -> str:
-    """A progress bar that fits any terminal."""
     filled = round(found.share * WIDTH)
     left = found.seconds_left and f", about {shown_duration(found.seconds_left * 1_000)} left"
     batch = f", batch {found.batch:,}{found.within}" if found.within else ""
@@ -160,7 +158,7 @@ def report(loaded: Range, counts: Counts | None, ending: Ending) -> Report:
     complete = ending.error is None
     told = asdict(total)
     for name, count in asdict(ending.planning).items():
-        told[name] += count
+        told[name] = None if told[name] is None else told[name] + count or None
     return Report(
         range_id=loaded.id,
         attempt=ending.attempt,
@@ -213,15 +211,13 @@ def _advice(error: OrderedKafkaError | None, *, spent: bool) -> str:
 
 
 def summary(loaded: Range, found: Report) -> str:
-    """The report in a few lines, for people."""
     done = found.stop.offsets.since(loaded.start.offsets)
     took = shown_duration(found.ended_at - found.started_at)
     lines = [
         f"range {found.range_id}, attempt {found.attempt}: {_outcome(found)} after {took}",
         f"  read      {done:,} of {counted(loaded.offsets, 'offset')}, {counted(found.rows_read, 'row')}, "
         f"{counted(found.bytes_read, 'byte')}",
-        f"  fetched   {counted(found.fetched_bytes, 'byte')} in {counted(found.requests, 'request')}, for records of "
-        f"about {counted(found.needed_bytes, 'byte')}",
+        f"  fetched   {_fetched(found)}, for records of about {counted(found.needed_bytes, 'byte')}",
         f"  written   {counted(found.rows_emitted, 'row')} in {counted(found.batches, 'batch')}",
     ]
     if found.stop.floor.lowest >= 0:
@@ -237,6 +233,12 @@ def summary(loaded: Range, found: Report) -> str:
     if found.unprotected is not None:
         lines.append(f"  a replay would have written its batch twice: {found.unprotected}")
     return "\n".join([*lines, f"  {found.advice}"])
+
+
+def _fetched(found: Report) -> str:
+    if found.fetched_bytes is None or found.requests is None:
+        return "not known"
+    return f"{counted(found.fetched_bytes, 'byte')} in {counted(found.requests, 'request')}"
 
 
 def _outcome(found: Report) -> str:

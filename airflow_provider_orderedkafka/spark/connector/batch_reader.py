@@ -1,5 +1,6 @@
 """The reader of `spark.read`: plans the slices of a batch, and reads each in a task."""
 
+import logging
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -7,6 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from airflow_provider_orderedkafka.core.documents import Isolation
+from airflow_provider_orderedkafka.core.notation.spelling import counted
 from airflow_provider_orderedkafka.core.order.cuts import Slice
 
 from .options import SourceOptions
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
     from pyarrow import RecordBatch
 
     from .stream import Stream
+
+
+_log = logging.getLogger(__name__)
 
 
 class SlicePartition(InputPartition):
@@ -29,21 +34,17 @@ class SlicePartition(InputPartition):
 
 
 class OrderedKafkaReader(DataSourceReader):
-    """Plans the slices when Spark plans, and reads them."""
-
     def __init__(self, options: SourceOptions, columns: tuple[str, ...] | None) -> None:
         self._options = options
         self._columns = columns
 
     def partitions(self) -> list[InputPartition]:
-        """The slices, in order."""
         from .stream import Stream
 
         stream = Stream(self._options)
         return partitions_of(stream, *stream.whole())
 
     def read(self, partition: InputPartition) -> Iterator["RecordBatch"]:
-        """The records of a slice, in order."""
         return read_partition(self._options, partition, self._columns)
 
 
@@ -57,9 +58,18 @@ def partitions_of(stream: "Stream", start: StreamOffset, end: StreamOffset) -> l
 def read_partition(
     options: SourceOptions, partition: InputPartition, columns: tuple[str, ...] | None
 ) -> Iterator["RecordBatch"]:
-    """The records of a slice, in order."""
+    """The records of a slice, in order; warns of those that its batch was not to reach, as its end cannot be moved."""
+    from airflow_provider_orderedkafka.kafka.clients.pools import ReadTally
+
     from .reading import read_batches, read_settings
 
     assert isinstance(partition, SlicePartition)
     settings = read_settings(options, partition.isolation, partition.topics)
-    return read_batches(partition.slice, replace(settings, columns=columns))
+    tally = ReadTally()
+    yield from read_batches(partition.slice, replace(settings, columns=columns), tally)
+    if tally.beyond:
+        _log.warning(
+            "%s of a slice belong behind the end of their batch: who was asked for times did not know them yet. "
+            "What comes in a later batch and belongs before them is not flagged as late",
+            counted(tally.beyond, "record"),
+        )

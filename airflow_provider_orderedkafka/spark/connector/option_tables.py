@@ -54,12 +54,10 @@ class Option:
 
     @property
     def shown(self) -> str:
-        """The default, for people."""
         return f"`{self.default}` {self.unset}".strip() if self.default else self.unset
 
     @property
     def full_help(self) -> str:
-        """The text of an application's `--help`."""
         default = self.in_application or self.shown
         return (f"{self.help} (default: {default})" if default else self.help).replace("`", "")
 
@@ -76,7 +74,6 @@ class OptionTable:
 
     @property
     def parsers(self) -> dict[str, Parse]:
-        """The parser of each option."""
         return {option.name: option.parse for option in self.options if option.parse is not None}
 
     def parsed(self, given: Mapping[str, str]) -> dict[str, Any]:
@@ -94,7 +91,6 @@ class OptionTable:
         return values
 
     def value(self, values: Mapping[str, Any], name: str) -> Any:
-        """An option's value, or its default."""
         if name in values:
             return values[name]
         return next(o.parse(name, o.default) for o in self.options if o.name == name and o.parse is not None)
@@ -108,7 +104,6 @@ class OptionTable:
         return SettingError(f"unknown option {given!r}{self.of}: {hint}")
 
     def of_group(self, *groups: str) -> list[Option]:
-        """The options in these groups."""
         return [option for option in self.options if option.group in groups]
 
     def markdown(self, group: str) -> str:
@@ -118,7 +113,6 @@ class OptionTable:
 
 
 def count(name: str, text: str) -> int:
-    """A whole number from 1 on."""
     number = whole_number(text)
     if number is None:
         raise SettingError(f"option {name!r} must be a whole number from 1 on, found {text!r}")
@@ -126,7 +120,6 @@ def count(name: str, text: str) -> int:
 
 
 def flag(name: str, text: str) -> bool:
-    """True or false, in any case."""
     if text.strip().lower() not in ("true", "false"):
         raise SettingError(f"option {name!r} must be 'true' or 'false', found {text!r}")
     return text.strip().lower() == "true"
@@ -144,13 +137,11 @@ def one_of(*allowed: str) -> Parse:
 
 
 def keep_order(name: str, text: str) -> KeepOrder:
-    """What is kept in order, in any case."""
     found: KeepOrder = one_of(*get_args(KeepOrder))(name, text.lower())
     return found
 
 
 def filled(name: str, text: str) -> str:
-    """A text that is not empty."""
     if not text.strip():
         raise SettingError(f"option {name!r} must not be empty")
     return text.strip()
@@ -168,7 +159,6 @@ def group(name: str, text: str) -> str:
 
 
 def names(name: str, text: str) -> tuple[str, ...]:
-    """Topics, separated by commas."""
     found = tuple(dict.fromkeys(each.strip() for each in text.split(",") if each.strip()))
     if not found:
         raise SettingError(f"option {name!r} must be topics separated by commas, found {text!r}")
@@ -203,7 +193,6 @@ def range_document(name: str, text: str) -> Range:
 
 
 def subscription(name: str, text: str) -> Subscription:
-    """A subscription, by the option's name."""
     return parse_subscription(name, text)
 
 

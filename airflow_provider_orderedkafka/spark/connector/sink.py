@@ -28,8 +28,6 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class TaskWritten(WriterCommitMessage):
-    """What a task wrote, in numbers."""
-
     written: Written = field(default_factory=Written)
 
 
@@ -43,21 +41,16 @@ def batch_writer(options: Mapping[str, str], schema: "StructType", overwrite: bo
 
 
 class OrderedKafkaWriter(DataSourceArrowWriter):
-    """Writes a DataFrame to Kafka."""
-
     def __init__(self, settings: WriteSettings) -> None:
         self._settings = settings
 
     def write(self, iterator: Iterator["RecordBatch"]) -> TaskWritten:
-        """Write a task's rows; return when Kafka has acknowledged them all."""
         return write_task(iterator, self._settings)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Log what was written."""
         _log.info("wrote %s", total(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Log what a failed write left in the output."""
         _log.warning("the write failed; tasks that had ended wrote %s, and a rerun writes it again", total(messages))
 
 
@@ -81,6 +74,5 @@ def columns_of(schema: "StructType") -> list[tuple[str, str]]:
 
 
 def total(messages: Sequence[WriterCommitMessage | None]) -> str:
-    """What the tasks wrote, for the log."""
     found = Written.total(message.written for message in messages if isinstance(message, TaskWritten))
     return f"{counted(found.rows, 'row')}, {counted(found.dead_letters, 'dead letter')}, {counted(found.bytes, 'byte')}"

@@ -42,7 +42,6 @@ class OrderedKafkaDataSource(DataSource):
         return OrderedKafkaReader(options, asked_columns(schema, include_headers=options.include_headers))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """For `spark.readStream`, from Spark 4.2 on."""
         check_read_stream()
         from .stream_reader import OrderedKafkaStreamReader
 
@@ -55,7 +54,6 @@ class OrderedKafkaDataSource(DataSource):
         return batch_writer(self.options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        """For `df.writeStream`, from Spark 4.1 on."""
         check_write_stream()
         from .stream_writer import stream_writer
 

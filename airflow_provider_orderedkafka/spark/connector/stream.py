@@ -112,7 +112,6 @@ class Cluster:
         return self.kafka.log(self.isolation)
 
     def topics(self) -> Discovery:
-        """The topics and partitions that are read, at present."""
         return self._found(self.subscription)
 
     def compacted(self, topics: Iterable[str]) -> list[str]:
@@ -218,7 +217,6 @@ class Stream:
             self._shown = at.place.offsets
 
     def _spent(self, at: StreamOffset) -> bool:
-        """Whether no more rows may come."""
         limit = self._options.row_limit
         if limit is not None and at.rows is None:
             raise SettingError(
@@ -243,22 +241,21 @@ class Stream:
         return replace(end, rows=limit - left)
 
     def _behind(self, at: StreamOffset, end: StreamOffset, row: Mapping[str, Any]) -> StreamOffset:
-        """The end right behind this row."""
         time = (row["order_time"] - _EPOCH) // timedelta(milliseconds=1)
         record = Position(time, TopicPartition(row["topic"], row["partition"]), row["offset"])
         place = place_after(self._cluster.log, span_between(at, end), record)
         return replace(end, place=Place(end.place.offsets.updated(place.offsets), place.floor))
 
     def whole(self) -> tuple[StreamOffset, StreamOffset]:
-        """Start and end of a batch read."""
         self.fix_target()
         start = self.first()
         return start, self.after(start, None) or start
 
     def slices(self, start: StreamOffset, end: StreamOffset) -> list[Slice]:
-        """The slices between two offsets."""
-        span = span_between(start, end)
-        return self._cluster.planner(span, self._own).slices(self._cluster.each(span, self._options.slice_offsets))
+        """The slices between two offsets; who reads them sees what lies behind the end, where its floor is known."""
+        span, floor = span_between(start, end), end.place.floor
+        planner = self._cluster.planner(span, self._own, end=None if floor == NOWHERE.floor else Close(floor))
+        return planner.slices(self._cluster.each(span, self._options.slice_offsets))
 
     def progress(self, at: StreamOffset | None) -> dict[str, Any]:
         """How far the stream could read now, and how far behind that it is, for the query's progress."""

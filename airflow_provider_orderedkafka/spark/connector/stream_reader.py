@@ -40,11 +40,9 @@ class OrderedKafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableN
         return dict(INITIAL)
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """`maxOffsetsPerTrigger`."""
         return ReadAllAvailable() if self._options.most is None else ReadMaxRows(self._options.most)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Fix how far this query reads."""
         self._live().fix_target()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
@@ -67,11 +65,9 @@ class OrderedKafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableN
         return partitions_of(self._live(), before, after)
 
     def read(self, partition: InputPartition) -> Iterator["RecordBatch"]:
-        """The records of a slice, in order."""
         return read_partition(self._options, partition, self._columns)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Everything before this offset is done."""
         at = StreamOffset.from_json(end)
         if at is not None:
             self._live().done(at)

@@ -48,7 +48,6 @@ class OrderedKafkaStreamWriter(DataSourceStreamArrowWriter):
         self._settings = settings
 
     def write(self, iterator: Iterator["RecordBatch"]) -> TaskWritten:
-        """Write a task's rows of a micro-batch; return when Kafka has acknowledged them all."""
         from pyspark import TaskContext
 
         context = TaskContext.get()
@@ -56,9 +55,7 @@ class OrderedKafkaStreamWriter(DataSourceStreamArrowWriter):
         return write_task(iterator, named(self._settings, query or "stream"))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
-        """Log what was written."""
         _log.info("batch %d: wrote %s", batchId, total(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
-        """Log what a failed batch left in the output."""
         _log.warning("batch %d failed; tasks that had ended wrote %s", batchId, total(messages))

@@ -50,7 +50,6 @@ class Arguments:
 
     @property
     def range(self) -> Range | None:
-        """The given range; None to load the next one."""
         return self.source.range
 
     def with_functions(self, transform: Transform | None, arrow_transform: Transform | None) -> "Arguments":
@@ -82,7 +81,6 @@ class Arguments:
 
     @property
     def transform_name(self) -> str | None:
-        """The transform as `module:function`, if there is one."""
         function = self.transform or self.arrow_transform
         if function is None:
             return None

@@ -2,7 +2,7 @@
 
 import pickle
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -62,7 +62,6 @@ class DirectWriter(Writer):
     __slots__ = ()
 
     def write(self, batch: Batch, note: Note, before: KafkaBefore | None) -> Tally:
-        """Read and write the batch, without the rows that landed."""
         before = before or NOTHING_BEFORE
         work = TaskSettings(
             self.frames.read,
@@ -121,15 +120,15 @@ class Read:
         """The rows of slices that follow each other, but for what landed of them."""
         from airflow_provider_orderedkafka.kafka.read.slices import fetching
 
-        before = sent()
+        before, read = sent(), self.seen
         with fetching([slice_ for slice_, _ in share], self.work.read) as settings:
             for slice_, landed in share:
                 yield from self._missing(slice_, settings, landed)
         came = sent() - before
-        self._count(Tally(fetched_bytes=came.fetched_bytes, requests=came.requests))
+        unknown = came.is_unknown(self.seen - read)
+        self._count(Tally(fetched_bytes=None, requests=None) if unknown else Tally(**asdict(came)))
 
     def _missing(self, slice_: Slice, settings: ReadSettings, landed: Landed) -> Iterator[Any]:
-        """The rows of a slice that are missing from the output."""
         work, tally = self.work, ReadTally()
         read = read_records if work.making.idle else read_batches
         batches = self._looked_at(read(slice_, settings, tally))

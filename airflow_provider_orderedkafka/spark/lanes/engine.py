@@ -34,9 +34,7 @@ class Engine(Protocol):
         """How many tasks run at once."""
         ...
 
-    def counter(self) -> TaskCounter:
-        """A count that tasks report to."""
-        ...
+    def counter(self) -> TaskCounter: ...
 
     def numbers(self, parts: int) -> "DataFrame":
         """A frame of `parts` rows with numbers, one for each task."""
@@ -79,25 +77,20 @@ class SparkEngine:
 
     @property
     def session(self) -> "SparkSession":
-        """Spark's own, started if it is not yet."""
         return self.spark.started()
 
     @property
     def cores(self) -> int:
-        """Its default parallelism."""
         cores: int = self.session.sparkContext.defaultParallelism
         return cores
 
     def counter(self) -> TaskCounter:
-        """An accumulator."""
         return TaskCounter(self.session.sparkContext)
 
     def numbers(self, parts: int) -> "DataFrame":
-        """A range, one number in each partition."""
         return self.session.range(0, parts, 1, parts)
 
     def collected(self, frame: "DataFrame", parts: Iterable[int]) -> "list[Row]":
-        """A job over these partitions alone."""
         rows = frame.rdd
         there = [part for part in parts if part < rows.getNumPartitions()]
         found: list[Row] = self.session.sparkContext.runJob(rows, list, there)
@@ -115,7 +108,6 @@ class SparkEngine:
         return None
 
     def distributed(self, frame: "DataFrame", by: OrderBy, writers: int, partitions: int | None = None) -> "DataFrame":
-        """By a shuffle, or into one partition."""
         return distributed(frame, by, writers, partitions)
 
     def counted(self, frame: "DataFrame") -> "tuple[DataFrame, Callable[[], int]]":
@@ -127,13 +119,11 @@ class SparkEngine:
         return frame.observe(seen, f.count(f.lit(1)).alias("rows")), lambda: int(seen.get["rows"])
 
     def sourced(self, frame: "DataFrame") -> "DataFrame":
-        """By a struct of the records' own columns."""
         from pyspark.sql import functions as f
 
         return frame.withColumn(SOURCE, f.struct(*SOURCE_FIELDS))
 
     def identified(self, frame: "DataFrame", range_name: str, batch: int) -> "DataFrame":
-        """By a struct, too."""
         from pyspark.sql import functions as f
 
         ordinal = f.col(ORDINAL) if ORDINAL in frame.columns else f.lit(0)

@@ -71,7 +71,6 @@ class Counters:
     doubled: TaskCounter
 
     def add(self, number: int, tally: ReadTally, lost: int, elsewhere: int) -> None:
-        """Report a slice that was read, in a task."""
         self.bytes.add(number, tally.bytes)
         self.needed.add(number, tally.needed)
         self.losses.add(number, lost)
@@ -89,12 +88,14 @@ class Counters:
     def tally(self) -> Tally:
         """What was counted of the records, once they were read."""
         read, late = _by_partition(self.records), _by_partition(self.late)
+        # Each slice that has records came in an answer at least.
+        known = len(self.requests.counts) >= len(self.needed.counts)
         return Tally(
             rows_read=read.total(),
             bytes_read=self.bytes.total(),
-            fetched_bytes=self.fetched.total(),
+            fetched_bytes=self.fetched.total() if known else None,
             needed_bytes=self.needed.total(),
-            requests=self.requests.total(),
+            requests=self.requests.total() if known else None,
             late=late.total(),
             late_in=Offsets(late),
             read_in=Offsets(read),
@@ -282,7 +283,6 @@ class RangeFrames:
 
     @property
     def copied(self) -> bool:
-        """Whether the rows are the records as they are."""
         return self.transform is None and self.making.idle
 
     def columns(self) -> list[tuple[str, str]]:

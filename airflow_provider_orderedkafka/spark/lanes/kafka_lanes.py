@@ -42,7 +42,6 @@ class KafkaWriter(Writer):
     __slots__ = ()
 
     def write(self, batch: Batch, note: Note, before: KafkaBefore | None) -> Tally:
-        """Write the batch in order but for what is there already."""
         before = before or NOTHING_BEFORE
         asked = self.output.of_batch(note)
         settings = writing(self.setup, asked)
@@ -104,7 +103,6 @@ class Probe:
         return max(self.by_topic.values())
 
     def facts(self, keep_order: KeepOrder, writers: int | None, output: OutputTopics) -> Facts:
-        """What the lane is decided by."""
         return Facts(
             transformed=self.transformed,
             keep_order=keep_order,

@@ -36,7 +36,6 @@ NOTHING_BEFORE = KafkaBefore()
 
 
 def batch_tally(note: Note, before: KafkaBefore, written: Written) -> Tally:
-    """The counts of a batch, once its rest is written."""
     landed, dead = before.landed.rows, before.landed.dead_letters
     found = Tally(rows_emitted=written.rows + landed - dead, replayed=landed, dead_letters=written.dead_letters + dead)
     return found.plus(note.in_doubt(found.rows)).plus(Tally(may_be_doubled=before.landed.in_letters_too))
@@ -74,7 +73,6 @@ class OutputTopics:
         return None
 
     def destination(self, *, copied: bool, keep_order: KeepOrder) -> Destination:
-        """Where rows go that are made and kept in order like this."""
         settings = self.settings
         dead = settings.dead_letter_topic
         return Destination(
@@ -106,7 +104,6 @@ class OutputTopics:
         return replace(self.settings, range_id=range_id, partitions=note.partitions)
 
     def ends(self) -> Ends:
-        """Where the output topics end now."""
         counts = {name: output.partitions for name, output in self.settings.outputs.items()}
         partitions = [TopicPartition(topic, number) for topic, count in counts.items() for number in range(count)]
         ids = {name: output.id for name, output in self.settings.outputs.items()}
@@ -180,7 +177,6 @@ def written_by_tasks(rows: "DataFrame", settings: WriteSettings) -> "DataFrame":
 
 
 def total(rows: "DataFrame") -> Written:
-    """Write, and sum up."""
     return Written.total(results(rows))
 
 

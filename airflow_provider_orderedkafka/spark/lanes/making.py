@@ -104,12 +104,10 @@ class Making:
         return self.transform is None and (self.decoder is None or not self.decoder.columns)
 
     def at_most(self, most: int | None) -> "Making":
-        """The same, with another number of bad records that a batch may have."""
         decoder = None if self.decoder is None else replace(self.decoder, max_bad=most)
         return replace(self, decoder=decoder, most=most)
 
     def schema(self, records: "Schema") -> "Schema":
-        """The columns of rows, from those of records."""
         if self.transform is not None:
             return self.columns
         return records if self.decoder is None else self.decoder.schema(records)
@@ -164,6 +162,5 @@ def whole_records(bad: "RecordBatch") -> "RecordBatch":
 
 
 def places(records: "RecordBatch") -> list[Place]:
-    """Where the records stand."""
     columns = (records.column(name).to_pylist() for name in SOURCE_FIELDS[:3])
     return list(zip(*columns, strict=True))

@@ -54,12 +54,10 @@ class TaskCounter:
         self._counts = context.accumulator({}, _Most())
 
     def add(self, piece: Hashable, count: int) -> None:
-        """Report the count of a piece, in a task."""
         if count:
             self._counts.add({piece: count})
 
     def total(self) -> int:
-        """The sum over all pieces."""
         return sum(self.counts.values())
 
     @property
@@ -119,14 +117,28 @@ def results(rows: "DataFrame") -> list[Any]:
     return [pickle.loads(each) for each in found if each is not None]  # noqa: S301 - of our own tasks
 
 
-def heard(plans: Sequence[Sequence[RunningNode]], offsets: int) -> Within | None:
+class LastHeard:
+    """What was heard of a batch last: for moments in which Spark has no plan of it, and of no other batch."""
+
+    def __init__(self) -> None:
+        self._batch, self._within = 0, Within()
+
+    def of(self, batch: int, now: Within | None) -> Within:
+        """What is heard of the batch now, or else was before."""
+        if now is not None or batch != self._batch:
+            self._batch, self._within = batch, now or Within()
+        return self._within
+
+
+def heard(plans: Sequence[Sequence[RunningNode]], offsets: int, ended: int = 0) -> Within | None:
     """The progress of the tasks in a batch of `offsets` offsets, by what Spark has counted; None if it has nothing.
 
-    What goes through a shuffle is read first and written then, and each counts for a part of the whole.
+    What goes through a shuffle is read first and written then, and each counts for a part of the whole. Each task of
+    the last stage that has `ended` gave one row with what it came to, which stands for nothing.
     """
     for nodes in reversed(plans):
         rows = {found[1]: node.counts.get(ROWS, 0) for node in nodes if (found := _FUNCTION.search(node.text))}
-        done = rows.get(Telling.__name__, 0) * UNIT
+        done = max(rows.get(Telling.__name__, 0) - ended, 0) * UNIT
         if "ReadRecords" in rows:
             read, written = rows["ReadRecords"], done
         elif "ReadSeveral" in rows:

@@ -126,8 +126,6 @@ def _raised_in_python(text: str) -> str | None:
 
 
 class Frame(NamedTuple):
-    """One call on the way to an error."""
-
     file: str
     line: int
     function: str

@@ -79,7 +79,6 @@ class LazySession:
         return self._begun().result()
 
     def there(self) -> "SparkSession | None":
-        """The session, if started."""
         coming = self._coming
         return coming.result() if coming is not None and coming.done() and coming.exception() is None else None
 
@@ -172,7 +171,6 @@ def few_lines(asked: "SparkConf") -> dict[str, str]:
 
 
 def check_session(session: "SparkSession") -> None:
-    """`SettingError` if an existing session would retry tasks."""
     context = session.sparkContext
     local = LOCAL.fullmatch(context.master)
     if local is not None:
@@ -219,8 +217,6 @@ for name in sys.argv[1:]:
 
 
 class Missing(NamedTuple):
-    """What an interpreter cannot import."""
-
     interpreter: str
     names: Sequence[str]
 

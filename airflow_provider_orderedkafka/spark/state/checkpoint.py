@@ -3,8 +3,8 @@
 range.json            the range, written before its first attempt is counted: another one is refused here
 work.json             range and job, where they are too long for an argument
 lease/<term>.json     who works on it
-setup.json            how it is loaded, and job.json what was asked for: every attempt keeps that once a batch was noted
-notes/<batch>.json    written before a batch's first write
+setups/<hash>.json    how it is loaded, and jobs/<hash>.json what was asked for, by what they say: none replaces another
+notes/<batch>.json    written before a batch's first write; it names its setup, which every later attempt has to fit
 allotments/<batch>.json   where the row limit ends inside a batch
 counts/<batch>.json   written after a batch's last write
 plan/<token>/         planned batches that an attempt streams: never read again
@@ -13,6 +13,7 @@ report.json           what came of it; all else is deleted when the range is don
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from airflow_provider_orderedkafka.core.batches import Allotment, Counts, Note, Planned, Setup
@@ -24,7 +25,9 @@ from airflow_provider_orderedkafka.job import WORK, Job
 from airflow_provider_orderedkafka.storage import LocalState, State, join, local_path
 
 RANGE = "range.json"
-SETUP, JOB = "setup.json", "job.json"
+SETUP = "setup.json"
+"""The one setup that earlier releases kept."""
+SETUPS, JOBS = "setups", "jobs"
 REPORT = "report.json"
 LEASES = "lease"
 NOTES, ALLOTMENTS, COUNTS = "notes", "allotments", "counts"
@@ -32,7 +35,7 @@ PLAN = "plan"
 OF_SPARK = "spark"
 """What earlier releases kept for Spark's query."""
 
-AFTER_THE_RANGE = frozenset({SETUP, JOB, REPORT, LEASES, NOTES, ALLOTMENTS, COUNTS, PLAN, OF_SPARK})
+AFTER_THE_RANGE = frozenset({SETUP, SETUPS, JOBS, REPORT, LEASES, NOTES, ALLOTMENTS, COUNTS, PLAN, OF_SPARK})
 """What is only ever written once the range lies there."""
 
 Kind = TypeVar("Kind", bound=Document)
@@ -49,17 +52,16 @@ def open_state(location: str, session: Any = None) -> State:
 
 
 class Checkpoint:
-    """The documents beside a checkpoint."""
-
     def __init__(self, state: State) -> None:
         self.state = state
+        self._setup: Setup | None = None
+        self._job: Job | None = None
 
     @property
     def location(self) -> str:
         return self.state.location
 
     def report(self) -> Report | None:
-        """The report of the last attempt that ended."""
         return self._get(REPORT, Report)
 
     def proof(self, loaded: Range) -> Report | None:
@@ -71,12 +73,10 @@ class Checkpoint:
         return found
 
     def put_report(self, report: Report) -> None:
-        """Write the report, in place of an earlier attempt's."""
         self.state.put(REPORT, report.to_text())
 
     @property
     def bound(self) -> bool:
-        """Whether a range was ever taken here."""
         return not {RANGE, REPORT}.isdisjoint(self.state.names())
 
     def bind(self, loaded: Range) -> None:
@@ -109,37 +109,24 @@ class Checkpoint:
                 return self._gone("is gone while it is in use: someone deleted or unmounted it")
         return None
 
-    def setup(self) -> Setup | None:
-        """The setup, once a batch was noted; before that it may still change."""
-        return self._get(SETUP, Setup) if self.state.names(NOTES) else None
-
     def set_up(self, setup: Setup, job: Job) -> None:
-        """Store setup and job; raises if they do not fit those that batches were begun with."""
-        found, before = self.setup(), self._job()
-        changed = "" if before is None else before.changes(job)
-        if found is not None and not found.fits(setup):
-            changed = f"it was begun with {_told(found)}, now it is {_told(setup)}"
-        if changed:
-            raise SettingError(
-                f"the checkpoint {self.location!r} has batches that were begun with other settings, and cannot be "
-                f"completed like that: {changed}. Run it as it was begun, where a place for dead letters or more "
-                "output topics may be added; or abandon the range and name a new --checkpoint, which writes its rows "
-                "again"
-            )
-        if found != setup:
-            self._put(SETUP, setup)
-        if before != job:
-            self._put(JOB, job)
-
-    def _job(self) -> Job | None:
-        """The job, once a batch was noted; earlier releases kept none."""
-        return self._get(JOB, Job) if self.state.names(NOTES) else None
+        """Store setup and job for the notes to come; raises if they do not fit those that batches were begun with."""
+        self._setup, self._job = replace(setup, job=job.key), job
+        newest = _newest(self.state.names(NOTES))
+        if newest is not None:
+            self.note(newest)
+        self._put(f"{SETUPS}/{self._setup.key}.json", self._setup)
+        self._put(f"{JOBS}/{job.key}.json", job)
 
     def note(self, batch: int) -> Note | None:
-        return self._get(f"{NOTES}/{batch}.json", Note)
+        """The batch's note; raises if it was begun with settings that those of this attempt do not fit."""
+        found = self._get(f"{NOTES}/{batch}.json", Note)
+        if found is not None and self._setup is not None and found.setup != self._setup.key:
+            self._check_settings(found)
+        return found
 
     def put_note(self, note: Note) -> None:
-        self._put(f"{NOTES}/{note.batch}.json", note)
+        self._put(f"{NOTES}/{note.batch}.json", note if self._setup is None else replace(note, setup=self._setup.key))
 
     def allotment(self, batch: int) -> Allotment | None:
         return self._get(f"{ALLOTMENTS}/{batch}.json", Allotment)
@@ -152,16 +139,13 @@ class Checkpoint:
         return allotment if created else self.allotment(allotment.batch) or allotment
 
     def counts(self) -> Counts | None:
-        """The latest counts, with the totals."""
-        newest = max((int(name.removesuffix(".json")) for name in self.state.names(COUNTS)), default=None)
+        newest = _newest(self.state.names(COUNTS))
         return None if newest is None else self._get(f"{COUNTS}/{newest}.json", Counts)
 
     def put_counts(self, counts: Counts) -> None:
-        """Store a batch's counts: it is done."""
         self._put(f"{COUNTS}/{counts.batch}.json", counts)
 
     def plan(self, folder: str) -> str:
-        """The location of a plan's folder."""
         return join(self.location, PLAN, folder)
 
     def put_plan(self, folder: str, window: Sequence[Planned]) -> None:
@@ -175,7 +159,6 @@ class Checkpoint:
             self.state.date(name, planned.batch - latest)
 
     def forget_plan(self, folder: str) -> None:
-        """Delete the files of a window's query."""
         self.state.delete(f"{PLAN}/{folder}")
 
     def clean(self) -> None:
@@ -199,6 +182,25 @@ class Checkpoint:
             raise lost
         self.state.put(name, document.to_text())
 
+    def _check_settings(self, note: Note) -> None:
+        """Earlier releases kept one setup and no job."""
+        assert self._setup is not None
+        assert self._job is not None
+        begun = self._get(f"{SETUPS}/{note.setup}.json" if note.setup else SETUP, Setup)
+        if begun is None:
+            raise self._gone(f"has lost what batch {note.batch} was begun with: part of it was deleted")
+        job = self._get(f"{JOBS}/{begun.job}.json", Job) if begun.job else None
+        changed = "" if job is None else job.changes(self._job)
+        if not begun.fits(self._setup):
+            changed = f"it was begun with {_told(begun)}, now it is {_told(self._setup)}"
+        if changed:
+            raise SettingError(
+                f"the checkpoint {self.location!r} has batches that were begun with other settings, and cannot be "
+                f"completed like that: {changed}. Run it as it was begun, where a place for dead letters or more "
+                "output topics may be added; or abandon the range and name a new --checkpoint, which writes its rows "
+                "again"
+            )
+
     def _check_bound(self, loaded: Range, bound_to: str, *, same: bool) -> None:
         """One checkpoint holds one range, which never changes."""
         if bound_to != loaded.id:
@@ -220,6 +222,10 @@ class Checkpoint:
             f"running the range with a new checkpoint writes its rows again: move the output aside first, or accept "
             f"them twice"
         )
+
+
+def _newest(names: Sequence[str]) -> int | None:
+    return max((int(name.removesuffix(".json")) for name in names), default=None)
 
 
 def _told(setup: Setup) -> str:

@@ -78,7 +78,6 @@ class HadoopState:
 
     @classmethod
     def of(cls, location: str, session: Any) -> "HadoopState":
-        """By the file systems of this Spark session."""
         if session is None:
             raise SettingError(
                 f"the location {location!r} is not on local disk: it can only be read with Spark at hand"

@@ -31,8 +31,6 @@ FOLDER = "lease"
 
 
 class Clock(Protocol):
-    """The time, for the lease."""
-
     def now(self) -> int:
         """Milliseconds since the epoch."""
         ...
@@ -53,11 +51,7 @@ class Process(NamedTuple):
 
 
 class Processes(Protocol):
-    """What the lease asks about processes."""
-
-    def this(self) -> Process:
-        """The process that asks."""
-        ...
+    def this(self) -> Process: ...
 
     def is_dead(self, process: Process) -> bool:
         """Whether it has certainly ended; False for processes of other machines."""
@@ -66,8 +60,6 @@ class Processes(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """What the lease works with: documents, time, processes, a unique token."""
-
     state: State
     clock: Clock
     processes: Processes

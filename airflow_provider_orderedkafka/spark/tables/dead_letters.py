@@ -67,9 +67,7 @@ class DeadLetterOutput(Protocol):
         """The dead letters of a noted batch that are there."""
         ...
 
-    def put(self, dead_letters: "DataFrame", note: Note) -> None:
-        """Add dead letters of a batch."""
-        ...
+    def put(self, dead_letters: "DataFrame", note: Note) -> None: ...
 
     def forget(self, names: Sequence[str]) -> None:
         """Delete the dead letters of the range under its earlier names, before it is loaded again."""
@@ -91,7 +89,6 @@ class DeadLetterTopic:
         return self.output.ends()
 
     def joined(self, note: Note) -> Note:
-        """The note, with the topic's ends."""
         return self.output.joined(note)
 
     def before(self, note: Note) -> KafkaBefore:
@@ -132,7 +129,6 @@ class DeadLetterTable:
         return note
 
     def before(self, note: Note) -> KafkaBefore:
-        """The rows of the batch."""
         return KafkaBefore(landed_at(_places(self.table.of_batch(self.range_name, note.batch))))
 
     def put(self, dead_letters: "DataFrame", note: Note) -> None:
@@ -141,11 +137,9 @@ class DeadLetterTable:
         self.table.append(self.rows(dead_letters, note.batch), Write(name, note.batch, name, dead_letters.count))
 
     def rows(self, dead_letters: "DataFrame", batch: int) -> "DataFrame":
-        """Dead letters as the table's rows."""
         return identified(dead_letters.drop(ORDINAL), self.engine, self.range_name, batch, identity=True)
 
     def forget(self, names: Sequence[str]) -> None:
-        """Delete the rows with these names."""
         self.table.forget(names)
 
 

@@ -29,8 +29,6 @@ AS_IT_COMES = {"distribution-mode": "none", "fanout-enabled": "true"}
 
 @dataclass(frozen=True, slots=True)
 class IcebergTable(LakeTable[IcebergOutput]):
-    """A table of an Iceberg catalog."""
-
     def prepare(self, rows: "DataFrame") -> None:
         self._check_session()
         if not self.session.catalog.tableExists(self.output.table):
@@ -111,11 +109,8 @@ INTO_DAYS: Final = "days("
 
 @dataclass(frozen=True, slots=True)
 class DeltaTable(LakeTable[DeltaOutput]):
-    """A Delta table, by its path or in a catalog."""
-
     @property
     def name(self) -> str:
-        """The table, as SQL takes it."""
         if self.output.table is not None:
             return quoted(*self.output.table.split("."))
         return f"delta.{quoted(str(self.output.path))}"

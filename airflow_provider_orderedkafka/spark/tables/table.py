@@ -179,9 +179,7 @@ class Table(Protocol):
         """Create the table if it is missing; `SettingError` if such rows do not fit into it."""
         ...
 
-    def version(self, batch: int) -> TableVersion:
-        """Its version now, for the note of a batch."""
-        ...
+    def version(self, batch: int) -> TableVersion: ...
 
     def history(self, batch: int, noted: TableVersion | None) -> History:
         """The commits that may be this batch's, from the newest back to the noted version, as far as they are known."""
@@ -248,7 +246,6 @@ class LakeTable(ABC, Generic[LakeOutput]):
         return int(row["rows"]), int(row["different"])
 
     def of_batch(self, range_name: str, batch: int) -> "DataFrame":
-        """The rows of a batch, by their identities."""
         of_batch = f"{of_range([range_name])} AND {IDENTITY}.batch = {batch}"
         return self.sql(f"SELECT * FROM {self.name} WHERE {of_batch}")  # noqa: S608 - quoted
 

@@ -76,7 +76,6 @@ class OutputTable:
     unprotected: None = None
 
     def ends(self) -> Ends:
-        """The table's version, and the ends of the dead letters' topic."""
         return replace(
             Ends() if self.dead_letters is None else self.dead_letters.to.ends(), table=self.table.version(0)
         )

@@ -124,7 +124,6 @@ class LocalKafka:
 
     @property
     def state(self) -> Literal["serves", "runs, but does not serve", "stopped"]:
-        """The state of the broker, as a client sees it."""
         if not self.running:
             return "stopped"
         return "serves" if self.readiness()() else "runs, but does not serve"
@@ -172,7 +171,6 @@ class LocalKafka:
         self.stop()
 
     def properties(self, client: int, controller: int) -> dict[str, object]:
-        """The settings for the broker's own listeners, at these ports."""
         listener = f"PLAINTEXT://{HOST}:{client}"
         return {
             **_PROPERTIES,

@@ -35,7 +35,6 @@ class MetadataStore:
         return None if text is None else kept_elsewhere(json.loads(text))
 
     def set(self, key: str, value: Any) -> None:
-        """Put a JSON value in place of what was there."""
         self._backend.set(self._scope, key, json.dumps(to_keep(value, key, self._scope)))
 
     def keys(self) -> list[str]:
@@ -59,7 +58,6 @@ def _status(stored: Any) -> Status | None:
 
 
 def run_is_active(owner: str) -> bool:
-    """Whether that DAG run may still do something, as the database says."""
     dag_id, _, run_id = parted(owner)[0].partition("/")
     return may_act(stored_run_state(dag_id, run_id))
 
@@ -108,7 +106,6 @@ def airflow() -> Iterator[None]:
 
 
 def is_about_airflow(error: Exception) -> bool:
-    """Whether Airflow is not installed."""
     return isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == "airflow"
 
 

@@ -53,7 +53,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Audit, and print what was found."""
     from airflow_provider_orderedkafka.audit.auditing import Clusters, audit
 
     where = _by_hand(arguments) if arguments.dag_file is None else _of_a_dag(arguments)

@@ -54,7 +54,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print them, and how their records are loaded again."""
     letters = list(_limited(_asked(arguments), arguments))
     for letter in letters:
         print(json.dumps(asdict(letter)) if arguments.json else told(letter))
@@ -141,7 +140,6 @@ def _shown(payload: bytes | None) -> str | None:
 
 
 def told(letter: DeadLetter) -> str:
-    """A dead letter, for people."""
     value = "null" if letter.value is None else shorten(letter.value, SHOWN_BYTES, placeholder="...")
     return (
         f"{letter.source or 'from nowhere'}: {letter.error}\n"

@@ -19,8 +19,6 @@ from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """What is explained, what it means, and what to do."""
-
     what: str
     means: str
     do: str

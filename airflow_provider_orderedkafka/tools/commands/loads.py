@@ -15,7 +15,7 @@ from airflow_provider_orderedkafka.core.notation.spelling import counted, shown_
 from airflow_provider_orderedkafka.core.notation.starts import Moment
 from airflow_provider_orderedkafka.core.status import RangeRow, Status
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.tools.paint import BLUE, GREEN, RED, YELLOW, painted
+from airflow_provider_orderedkafka.tools import BLUE, GREEN, RED, YELLOW, painted
 
 from .at_airflow import airflow
 
@@ -49,7 +49,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print them, what failed first."""
     from airflow_provider_orderedkafka.compat.airflow import has_asset_state
 
     from .at_airflow import statuses
@@ -74,7 +73,6 @@ def in_order(loads: Iterable[LoadState]) -> list[LoadState]:
 
 
 def state_of(load: str, status: Status | None, now: int) -> LoadState:
-    """How a load stands, by what its steps have told."""
     if status is None:
         return LoadState(load, "not run yet")
     open_ = next((row for row in reversed(status.ranges) if row.open), None)

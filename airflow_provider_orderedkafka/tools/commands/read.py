@@ -72,7 +72,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Read, and print what was read."""
     kind = arguments.format or ("jsonl" if arguments.output or not sys.stdout.isatty() else "table")
     if kind in {"arrow", "parquet"} and arguments.output is None and sys.stdout.isatty():
         raise SettingError(

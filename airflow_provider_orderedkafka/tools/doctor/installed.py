@@ -15,8 +15,8 @@ from airflow_provider_orderedkafka.compat.airflow import TRIED
 from airflow_provider_orderedkafka.core.notation.secrets import masked
 from airflow_provider_orderedkafka.core.notation.spelling import counted
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
+from airflow_provider_orderedkafka.tools import GREEN, RED, YELLOW, painted
 from airflow_provider_orderedkafka.tools.broker.java import HOW_TO_INSTALL, OLDEST, find_java, installed_java
-from airflow_provider_orderedkafka.tools.paint import GREEN, RED, YELLOW, painted
 
 Status = Literal["ok", "warning", "broken"]
 
@@ -122,7 +122,6 @@ def _python(version: Minor) -> Finding:
 
 
 def _required() -> dict[str, str]:
-    """The versions that this package asks for, by the name of each package."""
     try:
         stated = metadata.requires(_DISTRIBUTIONS[0]) or []
     except metadata.PackageNotFoundError:
