@@ -63,7 +63,7 @@ def test_what_another_airflow_has_open_in_the_same_location_is_refused_until_a_p
     assert [entry["range"] for entry in bench.diary][1:] == ["theirs"]
 
 
-def test_an_interval_is_loaded_once(bench, location):
+def test_a_load_of_intervals_keeps_its_ledger_there_too(bench, location):
     bench.write(6)
     settings, schedule = f"ledger={location!r}", "CronDataIntervalTimetable('@hourly', timezone='UTC')"
     dag = bench.dag(settings, schedule=schedule, group="ordered_intervals")
