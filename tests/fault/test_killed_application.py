@@ -86,7 +86,7 @@ def held(request: Any, kafka: Any, topics: Topics, records: Records, tmp_path: P
     records.produce(source, events(3 * BATCH, 1))
     loaded = whole_range(kafka.bootstrap_servers, source, batch_offsets=BATCH)
     load = Load(kafka.bootstrap_servers, tmp_path, loaded, "--output-topic", output, *LANES[request.param])
-    application = load.start(Moment(PooledProducer.send, "return", 1, str(load.checkpoint / "notes/2.json")))
+    application = load.start(Moment(PooledProducer.send, "return", 1, str(load.checkpoint / "notes/2")))
     assert application.until_held(), application.log()[-3000:]
     return Held(request.param, load, application, source, output)
 

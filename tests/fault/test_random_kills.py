@@ -76,12 +76,12 @@ class Kills:
         if places is None:
             return None
         function, event = self.chance.choice([*places]), self.chance.choice(["call", "return"])
-        once = "/" if places is FIRST else str(load.checkpoint / f"notes/{self.chance.choice(batches)}.json")
+        once = "/" if places is FIRST else str(load.checkpoint / f"notes/{self.chance.choice(batches)}")
         return Moment(function, event, self.chance.randint(1, places[function]), once)
 
     def _sign(self, batches: range) -> str:
         """The file that a kill at any time comes after."""
-        noted = [f"notes/{batch}.json" for batch in batches]
+        noted = [f"notes/{batch}" for batch in batches]
         return self.chance.choice(["lease", "setups", *noted])
 
     def _kill(self, application: Submitted, stage: str, moment: Moment | None) -> None:

@@ -121,7 +121,7 @@ def test_the_rows_that_follow_fill_up_a_row_limit_where_a_batch_came_out_smaller
     report = app.load(
         whole_range(app.servers, source, batch_offsets=40, rows_left=60),
         *("--output-topic", output, *IN_THE_DIRECT_LANE),
-        **without(number, app.checkpoint / "notes" / "2.json")[lane],
+        **without(number, app.checkpoint / "notes" / "2")[lane],
     )
     assert lane_of(capsys.readouterr().out) == lane
     assert {stamp(each).source for each in records.read(output)} == {each.position for each in order[:60]}

@@ -150,7 +150,7 @@ def test_by_hand_two_loads_into_one_output_never_take_each_other_s_rows_for_thei
     records.produce(second, events(100, 2))
     with pytest.raises(SystemExit):
         load("first", first)
-    assert list((app.folder / "first").glob("range-*/notes/1.json"))
+    assert list((app.folder / "first").glob("range-*/notes/1/*.json"))
     ready.touch()
     for name, source in (("second", second), ("first", first)):
         report = load(name, source)
@@ -423,10 +423,11 @@ def test_by_hand_a_full_disk_can_be_retried(
     _, output, argv = copying(topics, records)
 
     def fill(frame: object) -> object:
-        (notes,) = (each / "notes" for each in app.checkpoint.glob("range-000001-*") if each.is_dir())
-        notes.mkdir(exist_ok=True)
-        if not (notes / "1.json.partial").is_symlink():
-            (notes / "1.json.partial").symlink_to("/dev/full")
+        (lease,) = app.checkpoint.glob("range-000001-*/lease/*.json")
+        note = lease.parents[1] / "notes" / "1" / f"{lease.name}.partial"
+        note.parent.mkdir(parents=True, exist_ok=True)
+        if not note.is_symlink():
+            note.symlink_to("/dev/full")
         return frame
 
     with pytest.raises(SystemExit) as caught:

@@ -43,9 +43,9 @@ MUTANTS = [
         "a note that cannot be read was never written",
         f"{PACKAGE}/spark/state/checkpoint.py",
         {
-            '        found = self._get(f"{NOTES}/{batch}.json", Note)\n': (
+            "        found = self._get(name, Note)\n": (
                 "        try:\n"
-                '            found = self._get(f"{NOTES}/{batch}.json", Note)\n'
+                "            found = self._get(name, Note)\n"
                 "        except Exception:\n"
                 "            return None\n"
             )
@@ -158,6 +158,12 @@ MUTANTS = [
         f"{PACKAGE}/spark/state/checkpoint.py",
         {"and found.setup != self._setup.key:": "and False:"},
         ("tests/unit/test_checkpoint.py",),
+    ),
+    (
+        "the note of an attempt that stood still replaces that of a newer one",
+        f"{PACKAGE}/spark/application/attempt.py",
+        {"        self._checkpoint.hold(self._lease.term)\n": ""},
+        ("tests/unit/test_attempt.py",),
     ),
     (
         "settings that were deleted fit",

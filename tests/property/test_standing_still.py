@@ -4,11 +4,11 @@ from contextlib import suppress
 from dataclasses import replace
 
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 from support.attempt_laws import EXAMPLES, check_order, check_rows, come, lists, rows_of, shapes, troubles
 from support.attempts import World
-from support.draws import MARKER, Attempt, Come, Shape, Trouble
+from support.draws import Attempt, Come, Shape, Trouble
 from support.small_kafka import DEAD
 
 from airflow_provider_orderedkafka.errors import FencedError, LedgerChangedError
@@ -39,37 +39,14 @@ still = st.builds(
     beside=lists(st.tuples(st.integers(0, 120), others), 2, 1),
 )
 
-COUNTING = Shape((1,), False, True, False, "expand", "key", None, False, 1)
-SIX_ROWS = tuple(
-    Come(0, time, key, kind)
-    for time, key, kind in [
-        *((9, None, b"sick"), (6, None, b"one"), (5, b"a", b"one"), (10, None, b"none")),
-        *((8, None, b"two"), (3, None, b"sick"), (11, b"d", b"none"), (9, b"a", MARKER)),
-    ]
-)
-DIES = Attempt(slice_offsets=3, names_dead_letters=True, troubles=(Trouble("source", 2, kills=True),), fates=(1,))
-FINISHES = Attempt(slice_offsets=1, names_dead_letters=True, fates=(1,))
+COPYING = Shape((1,), False, False, False, "copy", "key", None, False, 1)
 RISING = tuple(Come(0, time, b"k", b"one") for time in range(6))
 DIES_AS_IT_WRITES = Attempt(troubles=(Trouble("output", 0, kills=True),))
-STANDS_STILL_IN_ITS_WRITE = Attempt(
-    slice_offsets=1,
-    batch_bytes=1,
-    names_dead_letters=True,
-    fates=(1, 2, 4, 1),
-    beside=((47, DIES), (73, FINISHES)),
-)
+DIES_AFTER_ITS_FIRST_ROW = Attempt(troubles=(Trouble("output", 1, kills=True),), fates=(1,))
 
 
-@EXAMPLES
-@example(COUNTING, 2, SIX_ROWS, (STANDS_STILL_IN_ITS_WRITE,))
-@given(plain_shapes, st.integers(1, 4), lists(come, 20, 1), lists(still, 3, 1))
-def test_an_attempt_that_stood_still_while_another_ran_changes_nothing_that_is_finished(shape, outputs, records, tried):
-    """But for rows of a write that it was in: no broker refuses them, and nobody may take them back."""
-    world = World(shape, outputs)
-    world.come(records)
-    for attempt in tried:
-        world.run(attempt)
-    world.finish()
+def check(world: World) -> None:
+    """But for rows of a write that an attempt stood still in: no broker refuses them, and nobody may take them back."""
     [load] = world.loads
     for loaded in load.ranges.values():
         rows, report = rows_of(world, {loaded.id}), load.reports[loaded.id]
@@ -85,6 +62,27 @@ def test_an_attempt_that_stood_still_while_another_ran_changes_nothing_that_is_f
             assert (report.rows_emitted, report.dead_letters) == (len(rows) - dead, dead)
 
 
+@EXAMPLES
+@given(plain_shapes, st.integers(1, 4), lists(come, 20, 1), lists(still, 3, 1))
+def test_an_attempt_that_stood_still_while_another_ran_changes_nothing_that_is_finished(shape, outputs, records, tried):
+    world = World(shape, outputs)
+    world.come(records)
+    for attempt in tried:
+        world.run(attempt)
+    world.finish()
+    check(world)
+
+
+def test_whoever_stands_still_counts_no_batch_of_which_it_does_not_know_what_others_wrote():
+    """At any touch, while another attempt writes a row of two and dies."""
+    for touch in range(60):
+        world = World(COPYING, 1)
+        world.come(RISING[:2])
+        world.run(Attempt(fates=(1,), beside=((touch, DIES_AFTER_ITS_FIRST_ROW),)))
+        world.finish()
+        check(world)
+
+
 @pytest.mark.parametrize("other", [Attempt(), DIES_AS_IT_WRITES], ids=["loads all of it", "dies as it writes"])
 def test_whoever_stands_still_while_others_plan_or_load_leaves_a_load_that_goes_on(other):
     """At any touch, also while it plans or writes the ledger: it may end with an error, the next one does not.
@@ -92,7 +90,7 @@ def test_whoever_stands_still_while_others_plan_or_load_leaves_a_load_that_goes_
     What others have loaded meanwhile is not loaded again.
     """
     for touch in range(100):
-        world = World(replace(COUNTING, making="copy"), 1)
+        world = World(COPYING, 1)
         world.others_wait = False
         world.come(RISING)
         with suppress(LedgerChangedError, FencedError):

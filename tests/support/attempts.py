@@ -359,6 +359,7 @@ class World:
         )
         try:
             lease.acquire()
+            checkpoint.hold(lease.term)
             self._holding = True
             found = already_loaded(checkpoint, loaded) or self._loaded(load, arguments, loaded, checkpoint, lease)
         except Killed:

@@ -13,7 +13,7 @@ from support.loop import a_range, place
 from airflow_provider_orderedkafka.core.batches import Counts, Note, Tally
 from airflow_provider_orderedkafka.core.documents import Report
 from airflow_provider_orderedkafka.core.order.positions import Offsets
-from airflow_provider_orderedkafka.errors import FencedError
+from airflow_provider_orderedkafka.errors import FencedError, StateError
 from airflow_provider_orderedkafka.spark.application.attempt import Attempt, already_loaded
 from airflow_provider_orderedkafka.spark.application.batch_loop import Writer
 from airflow_provider_orderedkafka.spark.application.report import Ending, report
@@ -124,6 +124,22 @@ def test_an_attempt_that_stood_still_after_its_last_batch_does_not_say_that_it_i
     holder._lease.acquire()
     holder._lease._beaten -= lease.LEASE
     assert isinstance(holder._lost(), FencedError)
+
+
+class Noting(Attempt):
+    """One that notes a batch, and ends."""
+
+    def _loaded(self, *_: object) -> StateError:
+        self._checkpoint.put_note(Note(1, 1, place(0), place(30), Offsets(), {}))
+        return StateError("enough")
+
+
+def test_an_attempt_writes_its_notes_under_the_name_of_its_lease(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(LocalState(tmp_path))
+    checkpoint.take_up(LOADED)
+    with pytest.raises(StateError, match="enough"):
+        Noting(LazySession(), checkpoint, None).run(LOADED, never)
+    assert checkpoint.state.names("notes/1") == checkpoint.state.names("lease") != []
 
 
 class LoadedAll(Attempt):

@@ -157,6 +157,22 @@ def test_who_stands_still_as_it_sets_up_replaces_no_settings_that_a_batch_was_be
         Checkpoint(LocalState(tmp_path)).set_up(*late)
 
 
+def test_the_note_of_the_newest_attempt_counts_whenever_an_older_one_writes_its_own(checkpoint: Checkpoint) -> None:
+    older, newer = Checkpoint(checkpoint.state), Checkpoint(checkpoint.state)
+    older.hold("000001-b")
+    newer.hold("000002-a")
+    newer.put_note(NOTE)
+    older.put_note(replace(NOTE, attempt=7))
+    assert older.note(1) == newer.note(1) == NOTE
+
+
+def test_the_one_note_of_an_earlier_release_is_gone_on_with(checkpoint: Checkpoint) -> None:
+    checkpoint.state.put("notes/1.json", NOTE.to_text())
+    assert checkpoint.note(1) == NOTE
+    checkpoint.put_note(replace(NOTE, attempt=2))
+    assert checkpoint.note(1) == replace(NOTE, attempt=2)
+
+
 def test_what_a_batch_was_begun_with_is_asked_for_where_it_was_deleted(checkpoint: Checkpoint) -> None:
     checkpoint.set_up(SETUP, JOB)
     checkpoint.put_note(NOTE)
@@ -294,9 +310,10 @@ def test_a_full_disk_is_an_error_that_says_what_is_safe_and_leaves_what_was_ther
     full = Path("/dev/full")
     if not full.exists():
         pytest.skip("this system has no /dev/full")
-    folder = Path(checkpoint.location) / "notes"
-    folder.mkdir()
-    (folder / "1.json.partial").symlink_to(full)
+    checkpoint.hold("000001-a")
+    folder = Path(checkpoint.location) / "notes" / "1"
+    folder.mkdir(parents=True)
+    (folder / "000001-a.json.partial").symlink_to(full)
     with pytest.raises(StateError, match="disk is full"):
         checkpoint.put_note(NOTE)
     assert checkpoint.note(1) is None

@@ -79,6 +79,7 @@ class Attempt:
         `prepare` checks source and output once the lease is held; its errors are reported, too.
         """
         self._lease.acquire(_tell_waiting)
+        self._checkpoint.hold(self._lease.term)
         done = already_loaded(self._checkpoint, loaded)  # by the attempt that was waited for
         if done is not None:
             return done

@@ -4,7 +4,8 @@ range.json            the range, written before its first attempt is counted: an
 work.json             range and job, where they are too long for an argument
 lease/<term>.json     who works on it
 setups/<hash>.json    how it is loaded, and jobs/<hash>.json what was asked for, by what they say: none replaces another
-notes/<batch>.json    written before a batch's first write; it names its setup, which every later attempt has to fit
+notes/<batch>/<term>.json   written before a batch's first write, by each attempt for itself: that of the newest counts,
+                      which had seen those before; it names a setup, which every later attempt has to fit
 allotments/<batch>.json   where the row limit ends inside a batch
 counts/<batch>.json   written after a batch's last write
 plan/<token>/         planned batches that an attempt streams: never read again
@@ -54,6 +55,7 @@ def open_state(location: str, session: Any = None) -> State:
 class Checkpoint:
     def __init__(self, state: State) -> None:
         self.state = state
+        self._term = "000000"
         self._setup: Setup | None = None
         self._job: Job | None = None
 
@@ -109,6 +111,10 @@ class Checkpoint:
                 return self._gone("is gone while it is in use: someone deleted or unmounted it")
         return None
 
+    def hold(self, term: str) -> None:
+        """Write notes as the holder of this lease, of those whose names are in their order."""
+        self._term = term
+
     def set_up(self, setup: Setup, job: Job) -> None:
         """Store setup and job for the notes to come; raises if they do not fit those that batches were begun with."""
         self._setup, self._job = replace(setup, job=job.key), job
@@ -120,13 +126,16 @@ class Checkpoint:
 
     def note(self, batch: int) -> Note | None:
         """The batch's note; raises if it was begun with settings that those of this attempt do not fit."""
-        found = self._get(f"{NOTES}/{batch}.json", Note)
+        newest = max(self.state.names(f"{NOTES}/{batch}"), default=None)
+        name = f"{NOTES}/{batch}.json" if newest is None else f"{NOTES}/{batch}/{newest}"  # earlier releases kept one
+        found = self._get(name, Note)
         if found is not None and self._setup is not None and found.setup != self._setup.key:
             self._check_settings(found)
         return found
 
     def put_note(self, note: Note) -> None:
-        self._put(f"{NOTES}/{note.batch}.json", note if self._setup is None else replace(note, setup=self._setup.key))
+        note = note if self._setup is None else replace(note, setup=self._setup.key)
+        self._put(f"{NOTES}/{note.batch}/{self._term}.json", note)
 
     def allotment(self, batch: int) -> Allotment | None:
         return self._get(f"{ALLOTMENTS}/{batch}.json", Allotment)

@@ -80,6 +80,11 @@ class Lease:
     def attempt(self) -> int:
         return self._held().attempt
 
+    @property
+    def term(self) -> str:
+        """The name of this hold; that of a later one is higher."""
+        return self._name.removeprefix(f"{FOLDER}/").removesuffix(".json")
+
     def acquire(self, on_wait: Callable[[Holding], None] = lambda _: None) -> None:
         """Take the lease, waiting for older holders; `FencedError` when a newer one is there."""
         older = self._holdings()
