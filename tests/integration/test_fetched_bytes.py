@@ -209,10 +209,12 @@ def test_what_came_is_not_known_rather_than_nothing_where_the_client_says_it_in_
     if words != "as they are":
         monkeypatch.setattr(traffic, "_FETCHED", re.compile("Got a fetch of ([0-9]+) bytes"))
     settings: Any = ReadSettings({"bootstrap.servers": kafka.bootstrap_servers})
-    slices, write, kept = planner.slices(10_000), SimpleNamespace(source=None), [Kept() for _ in range(11)]
-    direct = Read(TaskSettings(settings, write, Making(), "one", None, same_keys=False, surplus=None))  # type: ignore[arg-type]
+    write: Any = SimpleNamespace(source=None)
+    kept: list[Any] = [Kept() for _ in range(11)]
+    slices = planner.slices(10_000)
+    direct = Read(TaskSettings(settings, write, Making(), "one", None, same_keys=False, surplus=None))
     assert sum(rows.num_rows for rows in direct.share([(each, Landed()) for each in slices])) == PARTITIONS * EACH
-    counters = Counters(None, *kept)  # type: ignore[arg-type]
+    counters = Counters(None, *kept)
     frames = ReadRecords([pickle.dumps((each, None)) for each in slices], settings, Making(), counters)
     numbers = pa.RecordBatch.from_pydict({"id": list(range(len(slices)))})
     assert sum(rows.num_rows for rows in frames(iter([numbers]))) == PARTITIONS * EACH
