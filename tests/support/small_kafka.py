@@ -20,7 +20,7 @@ from airflow_provider_orderedkafka.core.order.timeline import Answer, BatchSize,
 from airflow_provider_orderedkafka.errors import DataLossError, DeliveryError
 from airflow_provider_orderedkafka.kafka.clients.pools import ReadSettings
 from airflow_provider_orderedkafka.kafka.provenance import HEADER
-from airflow_provider_orderedkafka.kafka.read.fetched import Columns, FetchedRecords
+from airflow_provider_orderedkafka.kafka.read.fetched import Columns, FetchedRecords, Part
 from airflow_provider_orderedkafka.kafka.read.fetching import StretchProgress
 from airflow_provider_orderedkafka.kafka.replay.replays import Settled
 from airflow_provider_orderedkafka.kafka.write.producer import PooledProducer
@@ -163,7 +163,7 @@ class Source:
         ]
         columns = Columns(*np.array(come, np.int64).reshape(-1, 4).T)
         messages = [self.records[slice_.stretches[rank].partition, offset].message() for rank, offset, *_ in come]
-        catch.add(messages, columns, progress.admit(*columns[:3]))
+        catch.take(Part.of(messages, columns, settings).only(progress.admit(*columns[:3])))
         return catch
 
 

@@ -124,13 +124,6 @@ class FetchedRecords:
         self.bytes = 0
         self.lost: dict[TopicPartition, int] = {}
 
-    def add(self, messages: list[Message], columns: Columns, belongs: Bools) -> None:
-        """Add those of these messages that belong to the slice."""
-        if not belongs.all():
-            messages = list(compress(messages, belongs.tolist()))
-            columns = columns.only(belongs)
-        self.take(Part.of(messages, columns, self._settings))
-
     def take(self, part: Part) -> None:
         if part.keys:
             self._parts.append(part)
