@@ -194,7 +194,12 @@ def test_another_controller_is_asked_well_before_the_deadline(clock):
     asked = Asked(a=["one"], b=[UNANSWERED, "two"], c=[UNANSWERED, "three"])
     assert ask(asked, seconds=12.0, look_again=look_again) == {"a": "one", "b": "two", "c": "three"}
     assert asked.rounds == [["a", "b", "c"], ["b", "c"]]
-    assert looks == [(1.0, 1.0), (2.25, 2.25)]
+    assert looks == [(1.0, 1.0), (1.75, 1.75)]
+
+
+def test_controllers_are_asked_until_one_answers_however_often_the_one_that_is_gone_is_named(clock):
+    asked = Asked(a=[*[UNANSWERED] * 6, "one"])
+    assert ask(asked, seconds=12.0, look_again=lambda _: True) == {"a": "one"}
 
 
 def test_what_a_connection_was_asked_that_is_gone_is_asked_of_the_new_one(clock):

@@ -128,7 +128,10 @@ RECHECK_AFTER: Final = 3.0
 """Seconds without an answer after which to check that the topics and partitions exist."""
 
 _FIRST_LOOK: Final = 1 / 16
-"""The share of the deadline after which to look who is to be asked, and then twice it: that broker may be gone."""
+"""The share of the deadline after which to look who is to be asked: that broker may be gone."""
+
+_LATER_LOOKS: Final = 1.5
+"""When to look again, over what was waited until then. Kafka goes on naming the one that is gone for a while."""
 
 _LOOK: Final = 0.25
 _FIRST_PAUSE: Final = 0.05
@@ -318,7 +321,7 @@ class _Wait:
         """See whether the answers may come no more: their broker or their connection is gone."""
         if self._look_again and self._patience.waited > self._next_look:
             self._in_vain = self._look_again(min(self._patience.waited, self._patience.left))
-            self._next_look = 2 * self._patience.waited
+            self._next_look = _LATER_LOOKS * self._patience.waited
         self._in_vain = self._in_vain or self._client.client is not self._asked
 
     def _recheck_once(self) -> None:
