@@ -25,6 +25,7 @@ from airflow_provider_orderedkafka.spark.app import run_available_now
 from airflow_provider_orderedkafka.tools.broker.local_kafka import LocalKafka
 from benchmarks import writing
 from benchmarks.peers import CONNECTOR, options, session
+from benchmarks.processor import processor
 
 RECORDS, SIZE = 5_000_000, 100
 SHARE_OF_LIMIT, BATCHES = 0.2, 10
@@ -44,6 +45,7 @@ class Task:
 @dataclass(frozen=True)
 class Taken:
     seconds: float
+    processor: float
     rows_read: int
     shuffles: int
     output: str
@@ -85,9 +87,10 @@ def shuffles(spark: SparkSession) -> int:
 def run(name: str, spark: SparkSession, task: Task, directory: Path) -> Taken:
     folder = directory / f"output-{uuid.uuid4().hex}"
     writing.make(task.servers, folder.name)
-    before, begun = shuffles(spark), time.perf_counter()
+    before, spent, begun = shuffles(spark), processor(), time.perf_counter()
     read = CONTENDERS[name](spark, task, folder)
-    return Taken(time.perf_counter() - begun, read, shuffles(spark) - before, folder.name)
+    seconds, spent = time.perf_counter() - begun, processor() - spent
+    return Taken(seconds, spent, read, shuffles(spark) - before, folder.name)
 
 
 def numbers(task: Task, topic: str) -> np.ndarray:
@@ -142,7 +145,8 @@ def report(name: str, runs: list[Taken], note: str) -> None:
     seconds = [each.seconds for each in runs]
     read = max(each.rows_read for each in runs)
     print(
-        f"{name:28} {statistics.median(seconds):6.1f} s ({min(seconds):.1f} to {max(seconds):.1f}), {read:,} rows read "
+        f"{name:28} {statistics.median(seconds):6.1f} s ({min(seconds):.1f} to {max(seconds):.1f}), "
+        f"{statistics.median(each.processor for each in runs):.1f} s of the processor, {read:,} rows read "
         f"({read * SIZE / 1e6:,.0f} MB of values), {max(each.shuffles for each in runs)} shuffles; {note}"
     )
 

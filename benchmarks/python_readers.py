@@ -30,12 +30,13 @@ MOST_SECONDS = 60.0
 
 @dataclass
 class Outcome:
-    """What a reader did: rows, how often order time fell, and offsets in their partition; seconds, and MB."""
+    """What a reader did: rows, how often order time and offsets in their partition fell; wall, processor time, MB."""
 
     rows: int = 0
     falls: int = 0
     misplaced: int = 0
     seconds: float = 0.0
+    processor: float = 0.0
     megabytes: int = 0
 
 
@@ -98,7 +99,7 @@ READERS: dict[str, Callable[[str, str, int], Iterator[pa.RecordBatch]]] = {
 
 def judged(batches: Iterable[pa.RecordBatch]) -> Outcome:
     """Read all of it, and see whether the order time ever falls."""
-    found, begun = Outcome(), time.perf_counter()
+    found, begun, before = Outcome(), time.perf_counter(), time.process_time()
     highest: dict[int, int] = {}
     reached: dict[int, int] = {}
     last = -1
@@ -116,7 +117,7 @@ def judged(batches: Iterable[pa.RecordBatch]) -> Outcome:
             highest[partition], reached[partition] = int(order_times[mine[-1]]), int(here[-1])
         found.falls += int((order_times[1:] < order_times[:-1]).sum()) + int(order_times[0] < last)
         last, found.rows = int(order_times[-1]), found.rows + batch.num_rows
-    found.seconds = time.perf_counter() - begun
+    found.seconds, found.processor = time.perf_counter() - begun, time.process_time() - before
     found.megabytes = _most_megabytes()
     return found
 
@@ -141,7 +142,7 @@ def alone(reader: str, servers: str, topic: str, records: int) -> Outcome | None
 
 def _line(reader: str, records: int, found: Outcome | None) -> str:
     if found is None:
-        return f"| {reader} | not installed | | |"
+        return f"| {reader} | not installed | | | |"
     wrong = [
         f"{count:,} {what}"
         for count, what in (
@@ -152,7 +153,7 @@ def _line(reader: str, records: int, found: Outcome | None) -> str:
         if count
     ]
     speed = f"{found.rows / found.seconds:,.0f}"
-    return f"| {reader} | {'; '.join(wrong) or 'right'} | {speed} | {found.megabytes:,} MB |"
+    return f"| {reader} | {'; '.join(wrong) or 'right'} | {speed} | {found.processor:.1f} s | {found.megabytes:,} MB |"
 
 
 def main() -> None:
@@ -174,7 +175,7 @@ def main() -> None:
         for shape in asked.shape or SHAPES:
             topic = write(broker.bootstrap_servers, shape, Data(shape, asked.records, SIZE, SHAPES[shape]))
             print(f"\n{asked.records:,} records of {SIZE} B in 32 partitions, {shape}\n", flush=True)
-            print("| | rows | records a second | memory |\n| --- | --- | --- | --- |", flush=True)
+            print("| | rows | records a second | processor | memory |\n| --- | --- | --- | --- | --- |", flush=True)
             for reader in asked.only or READERS:
                 print(
                     _line(reader, asked.records, alone(reader, broker.bootstrap_servers, topic, asked.records)),

@@ -18,7 +18,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from threading import Thread
@@ -29,6 +29,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from airflow_provider_orderedkafka.tools.broker.local_kafka import LocalKafka
 from benchmarks import writing
 from benchmarks.peers import options
+from benchmarks.processor import processor
 
 ROOT = Path(__file__).parents[1]
 BATCHES, BATCH = 20, 50
@@ -88,10 +89,11 @@ LANES: dict[str, Sequence[str]] = {
 
 @dataclass(frozen=True)
 class Taken:
-    """Seconds to the first row, and for each batch."""
+    """Seconds to the first row, and for each batch; and of the processor for the whole run, broker and all."""
 
     first: float
-    batches: list[float]
+    processor: float
+    batches: list[float] = field(default_factory=list)
 
 
 def submit(folder: Path, *arguments: str) -> subprocess.Popen[str]:
@@ -104,18 +106,18 @@ def submit(folder: Path, *arguments: str) -> subprocess.Popen[str]:
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment, cwd=folder)
 
 
-def ready(folder: Path, program: str) -> float:
-    """Seconds until a program says that it is ready."""
+def ready(folder: Path, program: str) -> Taken:
+    """How long it takes until a program says that it is ready."""
     home = folder / uuid.uuid4().hex
     home.mkdir()
     (home / "program.py").write_text(program)
-    begun = time.perf_counter()
+    begun, before = time.perf_counter(), processor()
     process = submit(home, str(home / "program.py"))
     assert process.stdout is not None
     taken = next(time.perf_counter() - begun for line in process.stdout if line.startswith("ready"))
     process.stdout.read()
     assert process.wait(60) == 0
-    return taken
+    return Taken(taken, processor() - before)
 
 
 def load(folder: Path, servers: str, lane: str) -> Taken:
@@ -127,13 +129,14 @@ def load(folder: Path, servers: str, lane: str) -> Taken:
     first: list[tuple[Any, float]] = []
     consumer = Consumer({"bootstrap.servers": servers, "group.id": output, "fetch.wait.max.ms": 20})
     consumer.assign([TopicPartition(output, p, OFFSET_BEGINNING) for p in range(writing.PARTITIONS)])
-    begun = time.perf_counter()
+    begun, before = time.perf_counter(), processor()
     waiter = Thread(target=lambda: first.append((consumer.poll(300), time.perf_counter() - begun)))
     waiter.start()
     process = submit(folder, str(ROOT / "spark_apps" / "ordered_replay.py"), *argv)
     assert process.stdout is not None
     told = [time.perf_counter() for line in process.stdout if TOLD.match(line)]
     assert process.wait(60) == 0, (folder / "errors").read_text()
+    spent = processor() - before
     waiter.join()
     rest = consumer.consume(2 * BATCHES * BATCH, 2)
     consumer.close()
@@ -141,14 +144,14 @@ def load(folder: Path, servers: str, lane: str) -> Taken:
     assert record is not None, "no row came"
     assert len(rest) + 1 == BATCHES * BATCH, f"{len(rest) + 1} rows were written"
     assert len(told) == BATCHES, f"{len(told)} batches were told"
-    return Taken(seconds, [later - earlier for earlier, later in pairwise(told)])
+    return Taken(seconds, spent, [later - earlier for earlier, later in pairwise(told)])
 
 
 def main() -> None:
     arguments = options(__doc__).parse_args()
     with tempfile.TemporaryDirectory() as work, LocalKafka(Path(work) / "kafka") as kafka:
         writing.fill(kafka.bootstrap_servers, "source", BATCHES * BATCH)
-        bare: dict[str, list[float]] = {name: [] for name in BARE}
+        bare: dict[str, list[Taken]] = {name: [] for name in BARE}
         loads: dict[str, list[Taken]] = {lane: [] for lane in LANES}
         for _ in range(arguments.runs):
             for name, program in BARE.items():
@@ -158,25 +161,27 @@ def main() -> None:
     report(bare, loads)
 
 
-def report(bare: dict[str, list[float]], loads: dict[str, list[Taken]]) -> None:
-    own = statistics.median(bare[EMPTY_SESSION])
-    for name, seconds in bare.items():
-        print(f"  {name:24} {_spread(seconds)}, {_over(seconds, own)}")
+def report(bare: dict[str, list[Taken]], loads: dict[str, list[Taken]]) -> None:
+    own = statistics.median(each.first for each in bare[EMPTY_SESSION])
+    for name, taken in bare.items():
+        print(f"  {name:24} {_spread(taken)}, {_over(taken, own)}")
     for lane, taken in loads.items():
-        first = [each.first for each in taken]
         batches = [seconds for each in taken for seconds in each.batches]
         middle, most = statistics.median(batches), max(batches)
         print(
-            f"  {lane + ', first row':24} {_spread(first)}, {_over(first, own)} (aim {AIMS[lane]:.0f}); "
+            f"  {lane + ', first row':24} {_spread(taken)}, {_over(taken, own)} (aim {AIMS[lane]:.0f}); "
             f"a tiny batch takes {middle:.2f} s, at most {most:.2f} s (aim {BATCH_AIM})"
         )
 
 
-def _over(seconds: Sequence[float], own: float) -> str:
-    return f"{statistics.median(seconds) - own:+.2f} s over an empty session"
+def _over(taken: Sequence[Taken], own: float) -> str:
+    spent = statistics.median(each.processor for each in taken)
+    over = statistics.median(each.first for each in taken) - own
+    return f"{over:+.2f} s over an empty session, {spent:.1f} s of the processor"
 
 
-def _spread(seconds: Sequence[float]) -> str:
+def _spread(taken: Sequence[Taken]) -> str:
+    seconds = [each.first for each in taken]
     return f"{statistics.median(seconds):.2f} s ({min(seconds):.2f} to {max(seconds):.2f})"
 
 
