@@ -29,8 +29,8 @@ from airflow_provider_orderedkafka.spark.session.starting import lacking
 if TYPE_CHECKING:
     from airflow_provider_orderedkafka.spark.application.attempt import MakeSink
     from airflow_provider_orderedkafka.spark.application.batch_loop import Writer
-    from airflow_provider_orderedkafka.spark.lanes.arguments import Arguments, Transform
     from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
+    from airflow_provider_orderedkafka.spark.lanes.making import Arguments, Transform
 
 
 @arguments()

@@ -31,7 +31,7 @@ from airflow_provider_orderedkafka.spark.tables.writer import TableWriter, write
 
 if TYPE_CHECKING:
     from airflow_provider_orderedkafka.outputs import TableOutput
-    from airflow_provider_orderedkafka.spark.lanes.arguments import Arguments
+    from airflow_provider_orderedkafka.spark.lanes.making import Arguments
 
 Tables = Mapping[type, Callable[[RangeFrames, Any, str], Table]]
 

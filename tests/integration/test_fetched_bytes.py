@@ -26,8 +26,8 @@ from airflow_provider_orderedkafka.kafka.lookup import log as lookup
 from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
 from airflow_provider_orderedkafka.kafka.read.slices import fetching, read_slice
 from airflow_provider_orderedkafka.kafka.replay.landed import Landed
-from airflow_provider_orderedkafka.spark.lanes.direct_writer import Read, TaskSettings
 from airflow_provider_orderedkafka.spark.lanes.frames import Counters, ReadRecords
+from airflow_provider_orderedkafka.spark.lanes.kafka_lanes import Read, TaskSettings
 from airflow_provider_orderedkafka.spark.lanes.making import Making
 
 PARTITIONS, EACH, SIZE = 20, 1_000, 1_000

@@ -57,7 +57,7 @@ MUTANTS = [
     ),
     (
         "rows are written before the dead letters in front of them",
-        f"{PACKAGE}/spark/lanes/direct_writer.py",
+        f"{PACKAGE}/spark/lanes/kafka_lanes.py",
         {
             "            if bad.num_rows:\n                yield whole_records(bad)\n            yield rows\n": (
                 "            yield rows\n            if bad.num_rows:\n                yield whole_records(bad)\n"
@@ -163,7 +163,7 @@ MUTANTS = [
     ),
     (
         "slices of a replay cut by time",
-        f"{PACKAGE}/spark/lanes/direct_writer.py",
+        f"{PACKAGE}/spark/lanes/kafka_lanes.py",
         {"self.frames.slices(batch, each, literal=bool(landed))": "self.frames.slices(batch, each)"},
         (MODEL,),
     ),
@@ -234,7 +234,7 @@ MUTANTS = [
     ),
     (
         "slices take nothing along",
-        f"{PACKAGE}/spark/lanes/direct_writer.py",
+        f"{PACKAGE}/spark/lanes/kafka_lanes.py",
         {"landed.within(part.spans)": "landed.within({})"},
         (MODEL,),
     ),

@@ -123,7 +123,7 @@ MUTANTS = [
     ),
     (
         "what belongs behind the end of a batch is not counted",
-        f"{PACKAGE}/spark/lanes/direct_writer.py",
+        f"{PACKAGE}/spark/lanes/kafka_lanes.py",
         {"may_be_out_of_order=tally.beyond": "may_be_out_of_order=0"},
         TOPICS,
     ),

@@ -34,7 +34,7 @@ from airflow_provider_orderedkafka.outputs import KafkaOutput
 from airflow_provider_orderedkafka.spark.application import by_hand
 from airflow_provider_orderedkafka.spark.connector import stream
 from airflow_provider_orderedkafka.spark.connector.options import parse_options
-from airflow_provider_orderedkafka.spark.lanes.arguments import Arguments
+from airflow_provider_orderedkafka.spark.lanes.making import Arguments
 from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
 
 FIRST, SECOND, ADDED = (TopicPartition("a", 0), TopicPartition("b", 0), TopicPartition("b", 1))

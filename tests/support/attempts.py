@@ -39,10 +39,10 @@ from airflow_provider_orderedkafka.spark.application.attempt import _unfinished,
 from airflow_provider_orderedkafka.spark.application.batch_loop import BatchLoop, Plan, Work
 from airflow_provider_orderedkafka.spark.application.report import Ending, report
 from airflow_provider_orderedkafka.spark.connector.options import parse_options
-from airflow_provider_orderedkafka.spark.lanes.arguments import Arguments
 from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
 from airflow_provider_orderedkafka.spark.lanes.kafka_lanes import writer_for
 from airflow_provider_orderedkafka.spark.lanes.limit import RowLimit
+from airflow_provider_orderedkafka.spark.lanes.making import Arguments
 from airflow_provider_orderedkafka.spark.session.plans import PlanFacts
 from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
 from airflow_provider_orderedkafka.spark.state.lease import Lease, Outside, Process, SystemClock

@@ -14,8 +14,8 @@ from airflow_provider_orderedkafka.errors import LifecycleError
 from airflow_provider_orderedkafka.job import Allow, Job, Rows
 from airflow_provider_orderedkafka.loads.loading import name_at
 from airflow_provider_orderedkafka.outputs import DeltaOutput, FilesOutput, IcebergOutput
-from airflow_provider_orderedkafka.spark.lanes.arguments import Arguments
 from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
+from airflow_provider_orderedkafka.spark.lanes.making import Arguments
 from airflow_provider_orderedkafka.spark.table_sink import TABLES, table_sink
 from airflow_provider_orderedkafka.spark.tables.files import Files
 from airflow_provider_orderedkafka.spark.tables.table import Write

@@ -14,7 +14,7 @@ from airflow_provider_orderedkafka.errors import DocumentError, SettingError
 from airflow_provider_orderedkafka.outputs import OPTIONS_VARIABLE
 from airflow_provider_orderedkafka.spark.application.command import read_arguments
 from airflow_provider_orderedkafka.spark.connector.option_tables import APPLICATION_SINK, APPLICATION_SOURCE
-from airflow_provider_orderedkafka.spark.lanes.arguments import Arguments
+from airflow_provider_orderedkafka.spark.lanes.making import Arguments
 
 CLUSTER = ("--checkpoint", "/c", "--option", "kafka.bootstrap.servers=broker:9092")
 ORDERS = (*CLUSTER, "--option", "subscribe=orders")

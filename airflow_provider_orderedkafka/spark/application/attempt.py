@@ -18,10 +18,10 @@ from airflow_provider_orderedkafka.job import Job
 from airflow_provider_orderedkafka.kafka.clients.pools import ReadSettings
 from airflow_provider_orderedkafka.kafka.clients.traffic import sent
 from airflow_provider_orderedkafka.kafka.lookup.survey import Brokers
-from airflow_provider_orderedkafka.spark.lanes.arguments import Arguments
 from airflow_provider_orderedkafka.spark.lanes.engine import SparkEngine
 from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
 from airflow_provider_orderedkafka.spark.lanes.limit import RowLimit
+from airflow_provider_orderedkafka.spark.lanes.making import Arguments
 from airflow_provider_orderedkafka.spark.session.failures import classify_failure
 from airflow_provider_orderedkafka.spark.session.starting import (
     LazySession,

@@ -33,7 +33,7 @@ from airflow_provider_orderedkafka.loads.ledger import LEDGER, LedgerStore, Revi
 from airflow_provider_orderedkafka.loads.loading import commit, load
 from airflow_provider_orderedkafka.loads.resolving import resolve
 from airflow_provider_orderedkafka.spark.connector.stream import terms_of
-from airflow_provider_orderedkafka.spark.lanes.arguments import Arguments
+from airflow_provider_orderedkafka.spark.lanes.making import Arguments
 from airflow_provider_orderedkafka.spark.state.checkpoint import NOTES, Checkpoint
 from airflow_provider_orderedkafka.storage import State
 

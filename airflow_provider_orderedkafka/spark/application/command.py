@@ -38,7 +38,7 @@ from airflow_provider_orderedkafka.spark.connector.option_tables import (
     range_document,
 )
 from airflow_provider_orderedkafka.spark.connector.options import SourceOptions, parse_options
-from airflow_provider_orderedkafka.spark.lanes.arguments import Arguments, Transform
+from airflow_provider_orderedkafka.spark.lanes.making import Arguments, Transform
 
 WIDTH, INDENT = 80, 25
 
