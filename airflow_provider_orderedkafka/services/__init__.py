@@ -3,10 +3,8 @@
 A family of services is a module; what all have is in `service`.
 """
 
-from .aws import EmrServerless, EmrSteps, Glue
+from .clouds import Databricks, Dataproc, EmrServerless, EmrSteps, Glue
 from .clusters import Livy, SparkKubernetes
-from .databricks import Databricks
-from .google import Dataproc
 from .service import Launch, Launcher, Service
 
 __all__ = [

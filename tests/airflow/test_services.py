@@ -171,7 +171,7 @@ def kafka_with_a_secret(kafka, connections, monkeypatch):
 @pytest.fixture
 def databricks(runs, code, monkeypatch, kafka_with_a_secret):
     secrets = {"kafka/orders": json.dumps(OPTIONS)}
-    with services.serving(services.databricks(runs, secrets, code / bundle_name())) as url:
+    with services.serving(services.clouds(runs, secrets, code / bundle_name())) as url:
         where = {"schema": "http", "host": "127.0.0.1", "port": int(url.rpartition(":")[2])}
         connection = {"conn_type": "databricks", "password": "token-of-databricks", **where}
         monkeypatch.setenv("AIRFLOW_CONN_DATABRICKS_DEFAULT", json.dumps(connection))

@@ -9,7 +9,7 @@ ENGINE = "tests/integration/test_engine.py"
 MUTANTS = [
     (
         "loads whose names differ a little share a job in Glue",
-        f"{PACKAGE}/services/aws.py",
+        f"{PACKAGE}/services/clouds.py",
         {'self.job or f"orderedkafka-{launch.load}"': 'self.job or f"orderedkafka-{named(launch.load, 100)}"'},
         ("tests/airflow/test_services.py::test_loads_whose_names_differ_a_little_have_jobs_of_their_own_in_glue",),
     ),

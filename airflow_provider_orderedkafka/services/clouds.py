@@ -1,14 +1,15 @@
-"""Amazon's services."""
+"""The services of Amazon, Google and Databricks."""
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from airflow_provider_orderedkafka.core.notation.spelling import arguments, parameters
 from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.outputs import OPTIONS_VARIABLE
 
-from .service import ELSEWHERE, Launch, Service, named, over, provider
+from .service import ELSEWHERE, LABEL, Launch, Service, check_public, named, over, provider
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
@@ -264,3 +265,174 @@ def _by_name(launch: Launch) -> dict[str, str]:
             "let each be '--name' and its value, and none come twice"
         )
     return found
+
+
+@arguments(
+    **ELSEWHERE,
+    packages="it is one of Spark's settings: conf={'spark.jars.packages': '...'}",
+    environment="a batch has an image= with Python's packages, and a cluster has them on its machines",
+)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dataproc(Service):
+    """Run the application on Dataproc: as a batch without a cluster, or as a job of a cluster that runs.
+
+    By Airflow's `DataprocCreateBatchOperator`, or its `DataprocSubmitJobOperator`.
+
+    :param code: The folder with what `orderedkafka bundle` writes, such as `"gs://bucket/code"`.
+    :param project: The project that it runs in.
+    :param region: The region.
+    :param image: The image of a batch, which has what the application needs of Python.
+    :param version: The version of a batch's runtime, which says which Spark it is.
+    :param cluster: The name of a cluster, whose machines have what the application needs of Python. Default: a batch.
+    :param conn_id: The connection to Google.
+    :param conf: Spark's settings.
+    :param py_files: Where further modules and zips for Python's path are.
+    :param settings: What else the batch, or the cluster's job, has, such as
+        `{"environment_config": {"execution_config": {"service_account": "..."}}}`; it is put over what is there.
+    :param deferrable: Whether Airflow's triggerer waits for the application, and not a worker.
+    :param operator: Further arguments of the operator.
+    """
+
+    extra: ClassVar = "google"
+
+    project: str
+    region: str
+    image: str | None = None
+    version: str = "3.0"
+    cluster: str | None = None
+    conn_id: str = "google_cloud_default"
+    conf: Mapping[str, Any] = field(default_factory=dict)
+    py_files: tuple[str, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        Service.__post_init__(self)
+        if (self.image is None) == (self.cluster is None):
+            raise SettingError(
+                f"Dataproc: found image={self.image!r} and cluster={self.cluster!r}: name the image of a batch, which "
+                "has what the application needs of Python, or the cluster that runs it"
+            )
+
+    def __call__(self, launch: Launch) -> "BaseOperator":
+        with provider(self):
+            from airflow.providers.google.cloud.operators.dataproc import (
+                DataprocCreateBatchOperator,
+                DataprocSubmitJobOperator,
+            )
+        asked = {
+            "project_id": self.project,
+            "region": self.region,
+            "gcp_conn_id": self.conn_id,
+            "deferrable": self.deferrable,
+        }
+        made: BaseOperator
+        if self.cluster is None:  # no batch_id: one of that name would be taken for the next attempt's
+            given = {**asked, "batch": over(self._batch(launch), self.settings), **self.operator}
+            made = DataprocCreateBatchOperator(**given, **launch.task)
+        else:
+            given = {**asked, "job": over(self._job(launch), self.settings), **self.operator}
+            made = DataprocSubmitJobOperator(**given, **launch.task)
+        return made
+
+    def _batch(self, launch: Launch) -> dict[str, Any]:
+        runtime = {"version": self.version, "container_image": self.image, "properties": self._properties()}
+        return {"pyspark_batch": self._program(launch), "runtime_config": runtime, "labels": _labels(launch)}
+
+    def _job(self, launch: Launch) -> dict[str, Any]:
+        program = {**self._program(launch), "properties": self._properties()}
+        return {"placement": {"cluster_name": self.cluster}, "pyspark_job": program, "labels": _labels(launch)}
+
+    def _program(self, launch: Launch) -> dict[str, Any]:
+        return {
+            "main_python_file_uri": launch.application,
+            "args": [*launch.arguments],
+            "python_file_uris": [self.bundle, *self.py_files],
+        }
+
+    def _properties(self) -> dict[str, str]:
+        return {name: str(value) for name, value in self.conf.items()}
+
+
+def _labels(launch: Launch) -> dict[str, str]:
+    return {"orderedkafka-load": named(launch.load, LABEL)}
+
+
+SHARED: Final = ("USER_ISOLATION", "DATA_SECURITY_MODE_STANDARD", "DATA_SECURITY_MODE_AUTO")
+"""Databricks' access modes that keep an application from the JVM, or may."""
+
+
+@arguments(
+    **ELSEWHERE,
+    **dict.fromkeys(
+        ("conf", "packages", "py_files", "libraries"),
+        "it belongs to the cluster: Databricks({'spark_conf': ..., 'init_scripts': ...}, ...)",
+    ),
+)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Databricks(Service):
+    """Run the application on a cluster of Databricks with dedicated access, by Airflow's `DatabricksSubmitRunOperator`.
+
+    :param code: The folder with the packaged applications, of what `orderedkafka bundle` writes. The cluster itself
+        installs this package, without its dependencies, and what it needs.
+    :param cluster: The cluster that is made for it, as Databricks' `new_cluster`; or the ID of one that is there.
+    :param secret: A secret of Databricks with Kafka's settings, as `"scope/key"`: a JSON object. What it says goes
+        before the connection.
+    :param conn_id: The connection to Databricks.
+    :param deferrable: Whether Airflow's triggerer waits for the application, and not a worker.
+    :param operator: Further arguments of the operator.
+    """
+
+    extra: ClassVar = "databricks"
+
+    cluster: Mapping[str, Any] | str
+    secret: str | None = None
+    conn_id: str = "databricks_default"
+
+    def __post_init__(self) -> None:
+        Service.__post_init__(self)
+        if not isinstance(self.cluster, Mapping | str) or not self.cluster:
+            raise SettingError(f"Databricks: cluster must be a new cluster's settings or an ID, found {self.cluster!r}")
+        if self.secret is not None and not re.fullmatch(r"[\w.@-]+/[\w.@-]+", self.secret):
+            raise SettingError(f"Databricks: secret must be 'scope/key' of a secret, found {self.secret!r}")
+        if isinstance(self.cluster, str):
+            if self.secret is not None:
+                raise SettingError(
+                    f"Databricks: the cluster {self.cluster!r} is there already, and a run cannot give it secret=: set "
+                    f"{OPTIONS_VARIABLE} in its own environment, or let a new one be made"
+                )
+            return
+        mode = self.cluster.get("data_security_mode")
+        if mode in SHARED:
+            raise SettingError(
+                f"Databricks: the cluster has data_security_mode={mode!r}, which keeps an application from the JVM, "
+                "and a load needs it: use 'SINGLE_USER', which is dedicated access"
+            )
+        check_public("Databricks", {**self.cluster.get("spark_conf", {}), **self.cluster.get("spark_env_vars", {})})
+
+    @property
+    def bundle(self) -> str:
+        return ""
+
+    def __call__(self, launch: Launch) -> "BaseOperator":
+        with provider(self):
+            from airflow.providers.databricks.operators.databricks import DatabricksSubmitRunOperator
+        asked = {
+            **self._where(),
+            "spark_python_task": {"python_file": launch.application, "parameters": [*launch.arguments]},
+            "run_name": f"orderedkafka-{launch.load}",
+            "databricks_conn_id": self.conn_id,
+            "deferrable": self.deferrable,
+        }
+        if "durable" in parameters(DatabricksSubmitRunOperator):  # it would take a job that succeeded for the next one
+            asked["durable"] = False
+        made: BaseOperator = DatabricksSubmitRunOperator(**{**asked, **self.operator}, **launch.task)
+        return made
+
+    def _where(self) -> dict[str, Any]:
+        if isinstance(self.cluster, str):
+            return {"existing_cluster_id": self.cluster}
+        found = over({"data_security_mode": "SINGLE_USER"}, self.cluster)
+        if self.secret is not None:  # Databricks' own template of a secret, kept from Airflow's
+            ours = {OPTIONS_VARIABLE: f"{{{{ '{{{{secrets/{self.secret}}}}}' }}}}"}
+            found = over(found, {"spark_env_vars": ours})
+        return {"new_cluster": found}
