@@ -24,9 +24,8 @@ from airflow_provider_orderedkafka.spark.lanes.kafka_output import OutputTopics
 from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint, open_state
 from airflow_provider_orderedkafka.spark.state.hadoop_state import HadoopState
 from airflow_provider_orderedkafka.spark.tables.dead_letters import DeadLetters, DeadLetterTable, DeadLetterTopic
-from airflow_provider_orderedkafka.spark.tables.files import Files
-from airflow_provider_orderedkafka.spark.tables.lakes import DeltaTable, IcebergTable
 from airflow_provider_orderedkafka.spark.tables.table import Table
+from airflow_provider_orderedkafka.spark.tables.table_formats import DeltaTable, Files, IcebergTable
 from airflow_provider_orderedkafka.spark.tables.writer import TableWriter, writer_of
 
 if TYPE_CHECKING:

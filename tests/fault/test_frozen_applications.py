@@ -19,8 +19,7 @@ from support.topics import Topics
 from airflow_provider_orderedkafka.outputs import FilesOutput
 from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
 from airflow_provider_orderedkafka.spark.state.hadoop_state import HadoopState
-from airflow_provider_orderedkafka.spark.tables.files import Files
-from airflow_provider_orderedkafka.spark.tables.lakes import DeltaTable, IcebergTable
+from airflow_provider_orderedkafka.spark.tables.table_formats import DeltaTable, Files, IcebergTable
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(600)]
 

@@ -4,7 +4,7 @@ PACKAGE = "airflow_provider_orderedkafka"
 COMMITS = f"{PACKAGE}/core/commits.py"
 WRITER = f"{PACKAGE}/spark/tables/writer.py"
 HISTORY = ("tests/property/test_commits.py",)
-FILES = f"{PACKAGE}/spark/tables/files.py"
+FILES = f"{PACKAGE}/spark/tables/table_formats.py"
 OF_FILES = ("tests/unit/test_files.py",)
 MODEL = ("tests/property/test_table_attempts.py",)
 IN_FILES = "tests/fault/test_lakes.py::test_a_large_batch_is_several_files_in_order_whatever_the_table_asks"
@@ -102,13 +102,13 @@ MUTANTS = [
     ),
     (
         "Iceberg shuffles a batch before it writes it",
-        f"{PACKAGE}/spark/tables/lakes.py",
+        f"{PACKAGE}/spark/tables/table_formats.py",
         {'AS_IT_COMES = {"distribution-mode": "none", "fanout-enabled": "true"}': "AS_IT_COMES: dict[str, str] = {}"},
         (f"{IN_FILES}[iceberg]",),
     ),
     (
         "Delta shuffles a batch before it writes it",
-        f"{PACKAGE}/spark/tables/lakes.py",
+        f"{PACKAGE}/spark/tables/table_formats.py",
         {'            "optimizeWrite": "false",  # it shuffles\n': ""},
         (f"{IN_FILES}[delta]",),
     ),

@@ -21,7 +21,7 @@ from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.spark import register
 from airflow_provider_orderedkafka.spark.app import run_available_now
 from airflow_provider_orderedkafka.spark.tables import table as tables
-from airflow_provider_orderedkafka.spark.tables.lakes import DeltaTable, IcebergTable
+from airflow_provider_orderedkafka.spark.tables.table_formats import DeltaTable, IcebergTable
 
 DIED = "told to die"
 

@@ -17,8 +17,8 @@ from airflow_provider_orderedkafka.outputs import DeltaOutput, FilesOutput, Iceb
 from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
 from airflow_provider_orderedkafka.spark.lanes.making import Arguments
 from airflow_provider_orderedkafka.spark.table_sink import TABLES, table_sink
-from airflow_provider_orderedkafka.spark.tables.files import Files
 from airflow_provider_orderedkafka.spark.tables.table import Write
+from airflow_provider_orderedkafka.spark.tables.table_formats import Files
 from support.attempts import World
 from support.draws import Attempt, Change, Shape
 from support.memory_state import MemoryState

@@ -12,7 +12,7 @@ import fastavro
 from pyarrow import parquet
 
 from airflow_provider_orderedkafka.outputs import DeltaOutput, IcebergOutput
-from airflow_provider_orderedkafka.spark.tables.lakes import DeltaTable, IcebergTable
+from airflow_provider_orderedkafka.spark.tables.table_formats import DeltaTable, IcebergTable
 from support import quick_java
 from support.another_spark import OLDEST, ROOT, environment, spark
 

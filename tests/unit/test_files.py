@@ -10,8 +10,8 @@ from support.memory_state import MemoryState
 
 from airflow_provider_orderedkafka.core.commits import name_of, search
 from airflow_provider_orderedkafka.outputs import FilesOutput
-from airflow_provider_orderedkafka.spark.tables.files import Files
 from airflow_provider_orderedkafka.spark.tables.table import Write
+from airflow_provider_orderedkafka.spark.tables.table_formats import Files
 
 LAKE = "/lake/orders"
 

@@ -29,8 +29,8 @@ from airflow_provider_orderedkafka.spark.lanes.kafka_output import (
     written_by_tasks,
 )
 
-from .lakes import DeltaTable, IcebergTable
 from .table import Write, identified
+from .table_formats import DeltaTable, IcebergTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
