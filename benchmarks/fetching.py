@@ -96,7 +96,7 @@ def connector(servers: str, topic: str, _: int) -> int:
 
 def tasks(servers: str, topic: str, _: int, offsets: int | None = None) -> int:
     """The tasks of `spark.read`, two at a time, each process going on with the next one as Spark's do."""
-    from airflow_provider_orderedkafka.spark.connector.batch_reader import partitions_of
+    from airflow_provider_orderedkafka.spark.connector.batch import partitions_of
     from airflow_provider_orderedkafka.spark.connector.options import parse_options
     from airflow_provider_orderedkafka.spark.connector.stream import Stream
 
@@ -109,7 +109,7 @@ def tasks(servers: str, topic: str, _: int, offsets: int | None = None) -> int:
 
 
 def _task(packed: bytes) -> int:
-    from airflow_provider_orderedkafka.spark.connector.batch_reader import read_partition
+    from airflow_provider_orderedkafka.spark.connector.batch import read_partition
 
     given, partition = pickle.loads(packed)
     return sum(batch.num_rows for batch in read_partition(given, partition, None))

@@ -14,7 +14,7 @@ def register(session: "SparkSession") -> None:
 
     :param session: The Spark session.
     """
-    from airflow_provider_orderedkafka.spark.connector.versions import check_data_sources
+    from airflow_provider_orderedkafka.compat.spark import check_data_sources
 
     check_data_sources()
     from airflow_provider_orderedkafka.spark.connector.source import OrderedKafkaDataSource

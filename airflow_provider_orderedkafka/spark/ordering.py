@@ -8,11 +8,11 @@ rows, because Spark partition i holds slice i. The sink checks `_seq` in each ta
 
 from typing import TYPE_CHECKING, Final, get_args
 
+from airflow_provider_orderedkafka.compat.spark import arrow_udf, distributed_by
 from airflow_provider_orderedkafka.core.lanes import OrderBy
 from airflow_provider_orderedkafka.core.notation.spelling import arguments
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.kafka.provenance import SEQUENCE, SOURCE
-from airflow_provider_orderedkafka.spark.connector.versions import arrow_udf, distributed_by
 from airflow_provider_orderedkafka.spark.session.plans import read_any_plan
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ THIRD_PARTY: dict[str, set[str]] = {
     "decoding": {"confluent_kafka", "fastavro", "google", "numpy", "pyarrow"},
     "kafka": {"confluent_kafka", "numpy", "pyarrow"},
     "loads": set(),
-    "compat.spark": {"pyarrow", "pyspark"},
+    "compat.spark": {"pandas", "pyarrow", "pyspark"},
     "spark": {"confluent_kafka", "numpy", "pandas", "py4j", "pyarrow", "pyspark"},
     "tools.broker": {"confluent_kafka"},
     "tools.cli": set(),

@@ -11,6 +11,7 @@ from support.records import Records
 from support.spark import since
 from support.topics import Topics
 
+from airflow_provider_orderedkafka.compat.spark import arrow_udf
 from airflow_provider_orderedkafka.core.batches import Batch
 from airflow_provider_orderedkafka.decoding.formats import Decode, Json
 from airflow_provider_orderedkafka.decoding.payloads import RecordDecoder
@@ -19,7 +20,6 @@ from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
 from airflow_provider_orderedkafka.kafka.clients.pools import ReadSettings
 from airflow_provider_orderedkafka.kafka.lookup.survey import Brokers
 from airflow_provider_orderedkafka.spark import register
-from airflow_provider_orderedkafka.spark.connector.versions import arrow_udf
 from airflow_provider_orderedkafka.spark.lanes.engine import SparkEngine
 from airflow_provider_orderedkafka.spark.lanes.frames import SOURCE, RangeFrames
 from airflow_provider_orderedkafka.spark.lanes.making import Making

@@ -15,7 +15,7 @@ from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
 from airflow_provider_orderedkafka.kafka.lookup.topics import committed
 from airflow_provider_orderedkafka.spark import register
-from airflow_provider_orderedkafka.spark.connector.batch_reader import partitions_of, read_partition
+from airflow_provider_orderedkafka.spark.connector.batch import partitions_of, read_partition
 from airflow_provider_orderedkafka.spark.connector.options import parse_options
 from airflow_provider_orderedkafka.spark.connector.stream import Stream
 

@@ -5,9 +5,9 @@ import pytest
 from pyspark.errors import PySparkException
 from support.spark import before, since
 
+from airflow_provider_orderedkafka.compat.spark import check_data_sources, check_read_stream, check_write_stream
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.spark import register
-from airflow_provider_orderedkafka.spark.connector import versions
 
 AN_APPLICATION = "load with an application, run_available_now of airflow_provider_orderedkafka.spark.app"
 
@@ -17,9 +17,9 @@ pytestmark = pytest.mark.versions
 @pytest.mark.parametrize(
     ("check", "newest", "said"),
     [
-        (versions.check_data_sources, "3.5.8", f"needs Spark 4.0 or newer, this is Spark 3.5.8: {AN_APPLICATION}"),
-        (versions.check_write_stream, "4.0.4", "needs Spark 4.1 or newer, this is Spark 4.0.4: write each micro-batch"),
-        (versions.check_read_stream, "4.1.3", f"needs Spark 4.2 or newer, this is Spark 4.1.3: {AN_APPLICATION}"),
+        (check_data_sources, "3.5.8", f"needs Spark 4.0 or newer, this is Spark 3.5.8: {AN_APPLICATION}"),
+        (check_write_stream, "4.0.4", "needs Spark 4.1 or newer, this is Spark 4.0.4: write each micro-batch"),
+        (check_read_stream, "4.1.3", f"needs Spark 4.2 or newer, this is Spark 4.1.3: {AN_APPLICATION}"),
     ],
     ids=["data sources", "writeStream", "readStream"],
 )

@@ -15,9 +15,10 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from airflow_provider_orderedkafka.compat.spark import check_read_stream, check_write_stream
+
 from .options import parse_options
 from .reading import asked_columns
-from .versions import check_read_stream, check_write_stream
 
 NAME = "orderedkafka"
 
@@ -36,7 +37,7 @@ class OrderedKafkaDataSource(DataSource):
         return columns(include_headers=parse_options(self.options, stream=True).include_headers)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        from .batch_reader import OrderedKafkaReader
+        from .batch import OrderedKafkaReader
 
         options = parse_options(self.options, stream=False)
         return OrderedKafkaReader(options, asked_columns(schema, include_headers=options.include_headers))
@@ -49,7 +50,7 @@ class OrderedKafkaDataSource(DataSource):
         return OrderedKafkaStreamReader(options, asked_columns(schema, include_headers=options.include_headers))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        from .sink import batch_writer
+        from .batch import batch_writer
 
         return batch_writer(self.options, schema, overwrite)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
-from .batch_reader import partitions_of, read_partition
+from .batch import partitions_of, read_partition
 from .options import SourceOptions
 from .stream import INITIAL, StreamOffset
 

@@ -9,8 +9,8 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from airflow_provider_orderedkafka.errors import UnreachableError
 from airflow_provider_orderedkafka.kafka.write.settings import WriteSettings
 
+from .batch import TaskWritten, columns_of, named, total, write_task
 from .options import parse_sink_options
-from .sink import TaskWritten, columns_of, named, total, write_task
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
