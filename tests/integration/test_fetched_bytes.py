@@ -20,7 +20,7 @@ from support.topics import Topics
 from airflow_provider_orderedkafka.core.order.cuts import NO_FLOOR, Slice, Span
 from airflow_provider_orderedkafka.core.order.planning import Planner, split, worthwhile
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
-from airflow_provider_orderedkafka.kafka.clients import traffic
+from airflow_provider_orderedkafka.kafka.clients import pools
 from airflow_provider_orderedkafka.kafka.clients.pools import ReadSettings, ReadTally
 from airflow_provider_orderedkafka.kafka.lookup import log as lookup
 from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
@@ -121,9 +121,9 @@ def test_full_batches_of_java_s_default_size_fill_a_request_without_a_rest(kafka
     Records(kafka.bootstrap_servers).produce(topic, even, **{"batch.size": 16_384, "linger.ms": 60_000})
     ends = Offsets({TopicPartition(topic, partition): each for partition in range(PARTITIONS)})
     (whole,) = Planner(log, Span(Offsets(dict.fromkeys(ends, 0)), ends, NO_FLOOR, FAR)).slices(each * PARTITIONS)
-    before, tally = traffic.sent(), ReadTally()
+    before, tally = pools.sent(), ReadTally()
     assert list(read_slice(whole, ReadSettings({"bootstrap.servers": kafka.bootstrap_servers}), tally))
-    assert (traffic.sent() - before).fetched_bytes < IN_VAIN * tally.needed
+    assert (pools.sent() - before).fetched_bytes < IN_VAIN * tally.needed
 
 
 def thin_topic(kafka: ProxiedKafka, name: str, batch: int) -> list[Slice]:
@@ -139,10 +139,10 @@ def thin_topic(kafka: ProxiedKafka, name: str, batch: int) -> list[Slice]:
 def in_vain(kafka: ProxiedKafka, slices: list[Slice], **more: int) -> float:
     """What came over what is needed, as one consumer reads all slices."""
     settings = replace(ReadSettings({"bootstrap.servers": kafka.bootstrap_servers}), **more)
-    before, tally = traffic.sent(), ReadTally()
+    before, tally = pools.sent(), ReadTally()
     with fetching(slices, settings) as fetching_settings:
         assert sum(each.num_rows for one in slices for each in read_slice(one, fetching_settings, tally)) == 50_000
-    return (traffic.sent() - before).fetched_bytes / tally.needed
+    return (pools.sent() - before).fetched_bytes / tally.needed
 
 
 def test_requests_have_room_for_whole_batches_of_whatever_size_a_topic_has(kafka: ProxiedKafka) -> None:
@@ -157,16 +157,16 @@ def test_a_look_at_a_batch_takes_one_of_them_however_the_answer_comes(
     kafka: ProxiedKafka, planner: Planner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lookup, "_ASK", 1)  # as if all that was asked for had come at once
-    before = traffic.sent()
+    before = pools.sent()
     assert KafkaLog({"bootstrap.servers": kafka.bootstrap_servers}).batch_at(planner.span.partitions[0], 0, EACH)
-    assert (traffic.sent() - before).fetched_bytes < 2.5 * BATCH
+    assert (pools.sent() - before).fetched_bytes < 2.5 * BATCH
 
 
 def test_a_plan_looks_into_few_partitions(kafka: ProxiedKafka, planner: Planner) -> None:
     seen = KafkaLog({"bootstrap.servers": kafka.bootstrap_servers, "client.id": "looks"})
-    before = traffic.sent()
+    before = pools.sent()
     assert len(Planner(seen, planner.span).slices(5_000)) == 4
-    assert (traffic.sent() - before).fetched_bytes < 4 * BATCH
+    assert (pools.sent() - before).fetched_bytes < 4 * BATCH
 
 
 def test_what_is_said_to_have_come_is_what_a_proxy_counts(
@@ -174,11 +174,11 @@ def test_what_is_said_to_have_come_is_what_a_proxy_counts(
 ) -> None:
     settings, tally = ReadSettings({"bootstrap.servers": kafka.proxied_servers, "client.id": "counted"}), ReadTally()
     slices = planner.slices(5_000)
-    before, answered = traffic.sent(), kafka.proxy.answered
+    before, answered = pools.sent(), kafka.proxy.answered
     with caplog.at_level(logging.DEBUG), fetching(slices, settings) as fetching_settings:
         for slice_ in slices:
             assert list(read_slice(slice_, fetching_settings, tally))
-    came = traffic.sent() - before
+    came = pools.sent() - before
     assert came.fetched_bytes == pytest.approx(kafka.proxy.answered - answered, rel=0.02), libversion()
     assert tally.needed == NEEDED + 10 * PARTITIONS * EACH  # what frames a record
     assert tally.needed < came.fetched_bytes < IN_VAIN * NEEDED
@@ -207,7 +207,7 @@ def test_what_came_is_not_known_rather_than_nothing_where_the_client_says_it_in_
     kafka: ProxiedKafka, planner: Planner, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if words != "as they are":
-        monkeypatch.setattr(traffic, "_FETCHED", re.compile("Got a fetch of ([0-9]+) bytes"))
+        monkeypatch.setattr(pools, "_FETCHED", re.compile("Got a fetch of ([0-9]+) bytes"))
     settings: Any = ReadSettings({"bootstrap.servers": kafka.bootstrap_servers})
     write: Any = SimpleNamespace(source=None)
     kept: list[Any] = [Kept() for _ in range(11)]
@@ -228,12 +228,12 @@ def test_what_came_is_not_known_rather_than_nothing_where_the_client_says_it_in_
 
 
 def test_a_process_that_is_forked_while_another_thread_counts_can_count() -> None:
-    counting = traffic.ClientLog(logging.INFO)
-    with traffic._counted._lock:
+    counting = pools.ClientLog(logging.INFO)
+    with pools._counted._lock:
         child = os.fork()
         if child == 0:
             counting.log(logging.DEBUG, "%s", "Received FetchResponse (v16, 12 bytes, CorrId 1, rtt 0.5ms)")
-            os._exit(0 if traffic.sent().fetched_bytes >= 12 else 1)
+            os._exit(0 if pools.sent().fetched_bytes >= 12 else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
@@ -248,7 +248,7 @@ def test_a_process_that_is_forked_while_another_thread_counts_can_count() -> Non
 def test_the_client_says_in_detail_what_it_was_asked_for(
     asked: dict[str, str], debug: str, heard: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    made = traffic.counted(asked)
+    made = pools.counted(asked)
     assert made["debug"] == debug
     with caplog.at_level(logging.DEBUG):
         for level, said in ((logging.DEBUG, "all of it"), (logging.WARNING, "a warning"), (logging.ERROR, "an error")):

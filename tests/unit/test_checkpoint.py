@@ -15,7 +15,7 @@ from airflow_provider_orderedkafka.core.order.positions import Offsets
 from airflow_provider_orderedkafka.decoding.formats import Decode, Json
 from airflow_provider_orderedkafka.errors import SettingError, StateError
 from airflow_provider_orderedkafka.job import Job, Rows
-from airflow_provider_orderedkafka.kafka.clients.traffic import Traffic
+from airflow_provider_orderedkafka.kafka.clients.pools import Traffic
 from airflow_provider_orderedkafka.outputs import KafkaOutput
 from airflow_provider_orderedkafka.spark.application.report import Ending, report, summary
 from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint

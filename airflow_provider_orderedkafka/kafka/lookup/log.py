@@ -38,8 +38,7 @@ from airflow_provider_orderedkafka.errors import (
     UnreachableError,
 )
 from airflow_provider_orderedkafka.kafka.clients.answers import DEADLINE, RECHECK_AFTER, UNKNOWN, listed, refusal
-from airflow_provider_orderedkafka.kafka.clients.pools import PooledConsumer, ReadSettings, pooled_consumer
-from airflow_provider_orderedkafka.kafka.clients.traffic import FRAME, sent
+from airflow_provider_orderedkafka.kafka.clients.pools import FRAME, PooledConsumer, ReadSettings, pooled_consumer, sent
 
 from .topics import first_at, newest, recheck
 

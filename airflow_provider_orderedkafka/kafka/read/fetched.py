@@ -8,8 +8,7 @@ from confluent_kafka import Message
 from numpy.typing import NDArray
 
 from airflow_provider_orderedkafka.core.order.positions import TopicPartition
-from airflow_provider_orderedkafka.kafka.clients.pools import ReadSettings
-from airflow_provider_orderedkafka.kafka.clients.traffic import FRAME
+from airflow_provider_orderedkafka.kafka.clients.pools import FRAME, ReadSettings
 
 from .columns import Arrivals, Header, Headers, Payloads, headers_of
 

@@ -15,8 +15,7 @@ from airflow_provider_orderedkafka.core.next_range import rows_left
 from airflow_provider_orderedkafka.core.notation.spelling import counted
 from airflow_provider_orderedkafka.errors import FencedError, OrderedKafkaError, SettingError, StateError
 from airflow_provider_orderedkafka.job import Job
-from airflow_provider_orderedkafka.kafka.clients.pools import ReadSettings
-from airflow_provider_orderedkafka.kafka.clients.traffic import sent
+from airflow_provider_orderedkafka.kafka.clients.pools import ReadSettings, sent
 from airflow_provider_orderedkafka.kafka.lookup.survey import Brokers
 from airflow_provider_orderedkafka.spark.lanes.engine import SparkEngine
 from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames

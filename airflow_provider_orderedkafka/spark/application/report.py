@@ -24,7 +24,7 @@ from airflow_provider_orderedkafka.core.notation.secrets import masked
 from airflow_provider_orderedkafka.core.notation.spelling import counted, shown_duration
 from airflow_provider_orderedkafka.core.notation.starts import Moment
 from airflow_provider_orderedkafka.errors import OrderedKafkaError
-from airflow_provider_orderedkafka.kafka.clients.traffic import Traffic
+from airflow_provider_orderedkafka.kafka.clients.pools import Traffic
 
 WIDTH = 30
 

@@ -26,8 +26,7 @@ from airflow_provider_orderedkafka.core.notation.spelling import counted
 from airflow_provider_orderedkafka.core.order.cuts import NO_FLOOR, Close, Slice, Span
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError, TransformError
-from airflow_provider_orderedkafka.kafka.clients.pools import ReadSettings, ReadTally
-from airflow_provider_orderedkafka.kafka.clients.traffic import Traffic, sent
+from airflow_provider_orderedkafka.kafka.clients.pools import ReadSettings, ReadTally, Traffic, sent
 from airflow_provider_orderedkafka.kafka.lookup.survey import Kafka
 from airflow_provider_orderedkafka.kafka.provenance import ERROR, SOURCE, SOURCE_FIELDS
 from airflow_provider_orderedkafka.kafka.replay.landed import RowsPerRecord

@@ -18,8 +18,7 @@ from airflow_provider_orderedkafka.core.notation.subscriptions import Named
 from airflow_provider_orderedkafka.core.order.cuts import Slice
 from airflow_provider_orderedkafka.core.order.positions import Offsets
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.kafka.clients.pools import ReadSettings, ReadTally
-from airflow_provider_orderedkafka.kafka.clients.traffic import sent
+from airflow_provider_orderedkafka.kafka.clients.pools import ReadSettings, ReadTally, sent
 from airflow_provider_orderedkafka.kafka.provenance import SEQUENCE
 from airflow_provider_orderedkafka.kafka.read.slices import fetching, sample
 from airflow_provider_orderedkafka.kafka.replay.landed import Landed, LandedFilter, RowsPerRecord
