@@ -2,6 +2,7 @@
 
 import platform
 import time
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -23,8 +24,6 @@ from airflow_provider_orderedkafka.loads.ledger import SETTLE_SECONDS, LedgerSto
 from airflow_provider_orderedkafka.locations import bind, bound, has_notes, ledger_in, location_for, read_report
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from airflow.sdk import Asset, Context
 
 ENDED = frozenset({"success", "failed"})
@@ -50,7 +49,7 @@ def ledger_asset(load: str, ledger: str | None = None) -> "Asset":
     return Asset(name=f"orderedkafka.{load}.ledger", uri=f"{SCHEME}://ledger/{load}", group="orderedkafka", extra=extra)
 
 
-def with_assets(ours: "Mapping[str, Sequence[Any]]", given: "Mapping[str, Any]") -> dict[str, Any]:
+def with_assets(ours: Mapping[str, Sequence[Any]], given: Mapping[str, Any]) -> dict[str, Any]:
     """The given arguments, with the operator's own inlets and outlets added to theirs, `default_args` included."""
     defaults = given.get("default_args") or {}
     theirs = {name: given.get(name, defaults.get(name)) or [] for name in ("inlets", "outlets")}

@@ -29,7 +29,7 @@ from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.loads.books import Books
 from airflow_provider_orderedkafka.loads.loading import load as what_to_do
 from airflow_provider_orderedkafka.locations import check_no_login, read_report, readable, report_location
-from airflow_provider_orderedkafka.outputs import TEMPLATED
+from airflow_provider_orderedkafka.outputs import TEMPLATED, Output
 from airflow_provider_orderedkafka.parsing import (
     RENAMED,
     TASKS,
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from airflow.sdk import DAG, Asset, Context
 
     from airflow_provider_orderedkafka.operators.resolve import OnClear
-    from airflow_provider_orderedkafka.outputs import Output
 
 
 def launched(

@@ -15,7 +15,8 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import fs
+from pyarrow import dataset, fs
+from pyarrow import json as lines
 
 from airflow_provider_orderedkafka.core.commits import IDENTITY, MARK
 from airflow_provider_orderedkafka.core.documents import Report
@@ -97,8 +98,6 @@ def _number(info: fs.FileInfo) -> int:
 
 def _batches(files: fs.FileSystem, path: str, kind: str, *, copied: bool) -> Iterator[pa.RecordBatch]:
     """The rows of a file; none of one that is gone, as its rows are then."""
-    from pyarrow import dataset
-
     found = files.get_file_info(path)
     if found.type == fs.FileType.NotFound or found.size == 0 or found.base_name.startswith(("_", ".")):
         return
@@ -124,8 +123,6 @@ def _lines(files: fs.FileSystem, path: str) -> Iterator[pa.RecordBatch]:
 
 
 def _read_lines(files: fs.FileSystem, path: str, columns: pa.Schema) -> pa.Table:
-    from pyarrow import json as lines
-
     known = lines.ParseOptions(explicit_schema=columns, unexpected_field_behavior="ignore")
     with files.open_input_stream(path) as stream:
         return lines.read_json(stream, parse_options=known)

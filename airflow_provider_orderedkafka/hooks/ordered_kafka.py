@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from airflow.providers.apache.kafka.hooks.base import KafkaBaseHook
@@ -11,26 +11,27 @@ from airflow.providers.apache.kafka.hooks.base import KafkaBaseHook
 from airflow_provider_orderedkafka.compat.airflow import connection_errors, connection_of, kafka_config, keep_from_logs
 from airflow_provider_orderedkafka.context import now_ms
 from airflow_provider_orderedkafka.core.documents import Ledger, Range
-from airflow_provider_orderedkafka.core.next_range import NO_BOUND, AtMost
-from airflow_provider_orderedkafka.core.notation.starts import Start
+from airflow_provider_orderedkafka.core.next_range import NO_BOUND, AtMost, Firsts, NothingToLoad
+from airflow_provider_orderedkafka.core.notation.starts import Start, parse_start
+from airflow_provider_orderedkafka.core.notation.subscriptions import Discovery, Matching, Named, Subscription
 from airflow_provider_orderedkafka.core.order.cuts import NO_FLOOR, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets
 from airflow_provider_orderedkafka.core.pacing import Verdict
-from airflow_provider_orderedkafka.decoding.formats import Decode
+from airflow_provider_orderedkafka.decoding.formats import Decode, has
 from airflow_provider_orderedkafka.decoding.registry import Registry
 from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.kafka.clients.config import RESOLVER, KafkaConfig, is_kept, keep_resolver
+from airflow_provider_orderedkafka.kafka.clients.oauth import MSK, is_msk_iam
+from airflow_provider_orderedkafka.kafka.lookup.survey import Brokers, resolve_start
+from airflow_provider_orderedkafka.kafka.lookup.topics import discover, high_ends
+from airflow_provider_orderedkafka.kafka.write.settings import check_readable, look_up_outputs, made_ready
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.loads.books import First
 from airflow_provider_orderedkafka.loads.ledger import LedgerStore
-
-if TYPE_CHECKING:
-    from airflow_provider_orderedkafka.core.next_range import Firsts, NothingToLoad
-    from airflow_provider_orderedkafka.core.notation.subscriptions import Discovery, Subscription
-    from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
-    from airflow_provider_orderedkafka.kafka.lookup.survey import Brokers
-    from airflow_provider_orderedkafka.loads.mirror import GroupMirror
-    from airflow_provider_orderedkafka.loads.previews import Preview
-    from airflow_provider_orderedkafka.outputs import NewTopics
+from airflow_provider_orderedkafka.loads.mirror import GroupMirror
+from airflow_provider_orderedkafka.loads.previews import Preview, preview, preview_replay
+from airflow_provider_orderedkafka.loads.ranges import first_look, plan, plan_interval, plan_replay, verdict
+from airflow_provider_orderedkafka.outputs import NewTopics
 
 OAUTH = "oauth_cb"
 
@@ -44,10 +45,8 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
     """
 
     @cached_property
-    def config(self) -> "KafkaConfig":
+    def config(self) -> KafkaConfig:
         """The connection's configuration, validated. Its secrets are masked in Airflow's logs."""
-        from airflow_provider_orderedkafka.kafka.clients.config import RESOLVER, KafkaConfig, keep_resolver
-
         extra = self._built()
         found = KafkaConfig.from_connection(extra)
         keep_from_logs(found)
@@ -58,21 +57,16 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
         return KafkaConfig({**found, RESOLVER: resolver})
 
     @cached_property
-    def _firsts(self) -> "Firsts":
+    def _firsts(self) -> Firsts:
         """First records that a verdict of this hook has read, so that waiting does not read them at each look."""
         return {}
 
     @cached_property
-    def _brokers(self) -> "Brokers":
-        from airflow_provider_orderedkafka.kafka.lookup.survey import Brokers
-
+    def _brokers(self) -> Brokers:
         return Brokers(self.config)
 
     def portable_config(self) -> Mapping[str, str]:
         """The configuration for driver and executors, where Airflow is not installed."""
-        from airflow_provider_orderedkafka.kafka.clients.config import RESOLVER, is_kept
-        from airflow_provider_orderedkafka.kafka.clients.oauth import MSK, is_msk_iam
-
         if not is_kept(self.config.get(RESOLVER)):
             return dict(self.config)
         if is_msk_iam(self.config) and OAUTH not in self.get_connection(self.kafka_config_id).extra_dejson:
@@ -97,78 +91,55 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
         except (ValueError, AirflowException) as error:
             raise SettingError(f"connection {self.kafka_config_id!r}: {error}") from error
 
-    def first_look(self, load: OrderedLoad, wanted: "Subscription | None" = None) -> First:
+    def first_look(self, load: OrderedLoad, wanted: Subscription | None = None) -> First:
         """Resolve the load's `start` now, for some of its topics (default: all)."""
-        from airflow_provider_orderedkafka.loads import ranges
-
-        return ranges.first_look(self._brokers, load.terms, now_ms(), wanted)
+        return first_look(self._brokers, load.terms, now_ms(), wanted)
 
     def verdict(self, load: OrderedLoad, ledger: Ledger, *, known: bool = False) -> Verdict:
         """Whether the load is due, and why; with `known`, without looking for new partitions."""
-        from airflow_provider_orderedkafka.loads import ranges
+        return verdict(self._brokers, load.terms, ledger, now_ms(), known=known, firsts=self._firsts)
 
-        return ranges.verdict(self._brokers, load.terms, ledger, now_ms(), known=known, firsts=self._firsts)
-
-    def plan(self, load: OrderedLoad, ledger: Ledger, most: AtMost = NO_BOUND) -> "Range | NothingToLoad":
-        from airflow_provider_orderedkafka.loads import ranges
-
-        return ranges.plan(self._brokers, load.terms, ledger, now=now_ms(), most=most)
+    def plan(self, load: OrderedLoad, ledger: Ledger, most: AtMost = NO_BOUND) -> Range | NothingToLoad:
+        return plan(self._brokers, load.terms, ledger, now=now_ms(), most=most)
 
     def plan_interval(
         self,
         load: OrderedLoad,
         store: LedgerStore,
         times: tuple[int, int],
-    ) -> "Range | NothingToLoad":
+    ) -> Range | NothingToLoad:
         """The range between two times, in milliseconds since the epoch."""
-        from airflow_provider_orderedkafka.loads.ranges import plan_interval
-
         return plan_interval(self._brokers, load.terms, store, times, now=now_ms)
 
     def plan_replay(
         self, load: OrderedLoad, asked: tuple[Start, Start], rows: int | None = None
-    ) -> "Range | NothingToLoad":
-        from airflow_provider_orderedkafka.loads.ranges import plan_replay
-
+    ) -> Range | NothingToLoad:
         return plan_replay(self._brokers, load.terms, asked, now=now_ms(), rows=rows)
 
-    def preview_replay(self, load: OrderedLoad, asked: tuple[Start, Start], rows: int | None = None) -> "Preview":
-        from airflow_provider_orderedkafka.loads.previews import preview_replay
-
+    def preview_replay(self, load: OrderedLoad, asked: tuple[Start, Start], rows: int | None = None) -> Preview:
         return preview_replay(self.config, load.terms, asked, now_ms(), rows)
 
-    def preview(self, load: OrderedLoad, store: LedgerStore | None) -> "Preview":
+    def preview(self, load: OrderedLoad, store: LedgerStore | None) -> Preview:
         """What the next run of an incremental load would load now, and why it would start or wait."""
-        from airflow_provider_orderedkafka.loads.previews import preview
-
         return preview(self.config, load.terms, store, now_ms())
 
-    def make_ready(self, topics: Sequence[str], new: "NewTopics | None" = None) -> list[str]:
+    def make_ready(self, topics: Sequence[str], new: NewTopics | None = None) -> list[str]:
         """Check that output topics exist, and create those that do not if it is said how; remarks on it."""
-        from airflow_provider_orderedkafka.kafka.write.settings import made_ready
-
         return made_ready(self.config, topics, new)
 
     def check_outputs(self, topics: Sequence[str], *, read_back: bool) -> None:
         """Raise what the application would raise for output topics that are not there, or that it may not use."""
-        from airflow_provider_orderedkafka.kafka.write.settings import check_readable, look_up_outputs
-
         found = look_up_outputs(self._brokers, topics)
         check_readable(found.values() if read_back else ())
 
-    def mirror(self, load: str, topics: Sequence[str] = ()) -> "GroupMirror":
+    def mirror(self, load: str, topics: Sequence[str] = ()) -> GroupMirror:
         """The load's consumer group, read for these topics (default: all topics of the cluster)."""
-        from airflow_provider_orderedkafka.loads.mirror import GroupMirror
-
         return GroupMirror(self.config, load, lambda: self._discover(topics).partitions)
 
     def topic_ids(self, topics: Sequence[str]) -> Mapping[str, str]:
         return self._discover(topics).ids
 
     def resolve(self, start: str, topics: Sequence[str]) -> First:
-        from airflow_provider_orderedkafka.core.notation.starts import parse_start
-        from airflow_provider_orderedkafka.kafka.lookup.survey import resolve_start
-
         policy, found = parse_start(start, "to"), self._discover(topics)
         resolved = resolve_start(self._brokers, policy, found.partitions, now_ms(), topics=found.topics)
         for remark in resolved.remarks:
@@ -177,8 +148,6 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
 
     def high_ends(self, topics: Sequence[str]) -> Offsets:
         """The offset up to which each partition can be read now."""
-        from airflow_provider_orderedkafka.kafka.lookup.topics import high_ends
-
         return high_ends(self.config, self._discover(topics).partitions)
 
     def lag(self, load: str, topics: Sequence[str]) -> Offsets:
@@ -189,15 +158,10 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
 
     def left(self, place: Place) -> Offsets:
         """How many offsets were written to each partition of a place, and lie behind it."""
-        from airflow_provider_orderedkafka.kafka.lookup.topics import high_ends
-
         ends = high_ends(self.config, place.offsets.partitions, "read_uncommitted")
         return Offsets({p: max(end - place.offsets[p], 0) for p, end in ends.items()})
 
-    def _discover(self, topics: Sequence[str]) -> "Discovery":
-        from airflow_provider_orderedkafka.core.notation.subscriptions import Matching, Named
-        from airflow_provider_orderedkafka.kafka.lookup.topics import discover
-
+    def _discover(self, topics: Sequence[str]) -> Discovery:
         return discover(self.config, Named(tuple(topics)) if topics else Matching(".*"))
 
 
@@ -244,7 +208,6 @@ def _connection(conn_id: str) -> Any:
 
 def check_schemas(decode: Decode, topics: Sequence[str], registry: Registry) -> bool:
     """Ask the registry for the schemas, so that an error of it is said at once; whether it could be asked from here."""
-    from airflow_provider_orderedkafka.decoding.formats import has
     from airflow_provider_orderedkafka.decoding.payloads import RecordDecoder
 
     if not decode.registries or not all(map(has, decode.needed)):  # then Spark's driver asks first

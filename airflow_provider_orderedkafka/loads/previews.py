@@ -27,6 +27,7 @@ from airflow_provider_orderedkafka.core.order.timeline import PATIENCE, Log
 from airflow_provider_orderedkafka.core.pacing import Terms, Verdict
 from airflow_provider_orderedkafka.errors import DataLossError, OrderedKafkaError, UnknownTopicError
 from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
+from airflow_provider_orderedkafka.kafka.clients.pools import ReadSettings
 from airflow_provider_orderedkafka.kafka.lookup.survey import Brokers, survey
 
 from . import ranges
@@ -257,7 +258,6 @@ def _known(time: int) -> int | None:
 
 
 def _batches(brokers: Brokers, log: Log, planned: Range) -> list[Planned]:
-    from airflow_provider_orderedkafka.kafka.clients.pools import ReadSettings
     from airflow_provider_orderedkafka.kafka.read.slices import average_bytes
 
     if not planned.offsets:

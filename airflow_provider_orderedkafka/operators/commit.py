@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import BaseOperator
+from airflow.sdk import Asset, BaseOperator
 
 from airflow_provider_orderedkafka.assets import output_alias
 from airflow_provider_orderedkafka.context import books_of, fail, ledger_asset, now_ms, skip, with_assets
@@ -22,7 +22,7 @@ from airflow_provider_orderedkafka.parsing import RENAMED
 from airflow_provider_orderedkafka.telling import docs, metrics, status
 
 if TYPE_CHECKING:
-    from airflow.sdk import Asset, Context, XComArg
+    from airflow.sdk import Context, XComArg
 
 
 class CommitOffsetRangeOperator(BaseOperator):
@@ -49,7 +49,7 @@ class CommitOffsetRangeOperator(BaseOperator):
         load: OrderedLoad,
         range_id: "str | XComArg | None" = None,
         to: Output | str | None = None,
-        asset: "Asset | None" = None,
+        asset: Asset | None = None,
         **kwargs: Any,
     ) -> None:
         given = {
@@ -105,9 +105,7 @@ class CommitOffsetRangeOperator(BaseOperator):
             self.log.warning("%s: the lag is not known: %s", self.load.name, error)
             return None
 
-    def _output_asset(self, context: "Context", range_id: str) -> "Asset | None":
-        from airflow.sdk import Asset
-
+    def _output_asset(self, context: "Context", range_id: str) -> Asset | None:
         from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
 
         store = books_of(self.load.name, context, self.load.ledger).store

@@ -19,11 +19,13 @@ from airflow_provider_orderedkafka.core.notation.secrets import masked
 from airflow_provider_orderedkafka.core.notation.spelling import arguments
 from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError, SettingError, may_retry
 from airflow_provider_orderedkafka.hooks.launching import (
+    Options,
     elsewhere,
     kafka_options,
     missing_application,
     options_for,
     packaged_for,
+    packed,
     private_settings,
     zipped,
 )
@@ -41,7 +43,6 @@ from airflow_provider_orderedkafka.telling import docs, lineage, metrics, status
 if TYPE_CHECKING:
     from airflow.sdk import Context, XComArg
 
-    from airflow_provider_orderedkafka.hooks.launching import Options
     from airflow_provider_orderedkafka.hooks.spark_process import SparkProcess
 
 IN_A_LOCATION = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
@@ -55,7 +56,7 @@ class Way:
     application: str
     words: tuple[str, ...]
     """The author's own arguments for it."""
-    options: "Options"
+    options: Options
     environment: Mapping[str, str]
     private: str | None = field(repr=False)
     """Spark's settings with the secret ones, where there are any."""
@@ -193,7 +194,7 @@ class SubmitOrderedLoadOperator(BaseOperator):
                 )
             return report
 
-    def _options(self, found: Submission, job: Job) -> "Options":
+    def _options(self, found: Submission, job: Job) -> Options:
         options = kafka_options(self.load, job)
         return options_for(options, clustered=found.clustered, conf=found.conf, load=self.load.name)
 
@@ -262,8 +263,6 @@ def _environment(submission: Submission) -> dict[str, str]:
 
 def _with_files(submission: Submission, path: Path, *, shipped: bool) -> Submission:
     """The submission with its files: the range, the package for another Python, the keytab."""
-    from airflow_provider_orderedkafka.hooks.launching import packed
-
     more: dict[str, Any] = {}
     if submission.clustered:
         more["files"] = ",".join(filter(None, [submission.files, str(path)]))

@@ -8,7 +8,7 @@ whether it landed. Files go to a folder for each write of a batch, and a manifes
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from airflow_provider_orderedkafka.core.batches import Setup
 from airflow_provider_orderedkafka.errors import SettingError
@@ -17,20 +17,17 @@ from airflow_provider_orderedkafka.kafka.replay.replays import OutputBrokers, Ou
 from airflow_provider_orderedkafka.kafka.write.settings import WriteSettings
 from airflow_provider_orderedkafka.kafka.write.writing import plan_write
 from airflow_provider_orderedkafka.loads.loading import name_at
-from airflow_provider_orderedkafka.outputs import DeltaOutput, FilesOutput, IcebergOutput
+from airflow_provider_orderedkafka.outputs import DeltaOutput, FilesOutput, IcebergOutput, TableOutput
 from airflow_provider_orderedkafka.spark.connector.reading import spark_columns
 from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
 from airflow_provider_orderedkafka.spark.lanes.kafka_output import OutputTopics
+from airflow_provider_orderedkafka.spark.lanes.making import Arguments
 from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint, open_state
 from airflow_provider_orderedkafka.spark.state.hadoop_state import HadoopState
 from airflow_provider_orderedkafka.spark.tables.dead_letters import DeadLetters, DeadLetterTable, DeadLetterTopic
 from airflow_provider_orderedkafka.spark.tables.table import Table
 from airflow_provider_orderedkafka.spark.tables.table_formats import DeltaTable, Files, IcebergTable
 from airflow_provider_orderedkafka.spark.tables.writer import TableWriter, writer_of
-
-if TYPE_CHECKING:
-    from airflow_provider_orderedkafka.outputs import TableOutput
-    from airflow_provider_orderedkafka.spark.lanes.making import Arguments
 
 Tables = Mapping[type, Callable[[RangeFrames, Any, str], Table]]
 
@@ -48,7 +45,7 @@ TABLES: Final[Tables] = {
 
 
 def table_sink(
-    arguments: "Arguments", frames: RangeFrames, outputs: Outputs | None = None, tables: Tables = TABLES
+    arguments: Arguments, frames: RangeFrames, outputs: Outputs | None = None, tables: Tables = TABLES
 ) -> TableWriter:
     """Write to a table or to files, as `run_available_now(sink=table_sink)`; called once for each attempt.
 
@@ -90,7 +87,7 @@ def _check_errors(frames: RangeFrames) -> None:
 
 
 def _dead_letters(
-    arguments: "Arguments", frames: RangeFrames, output: "TableOutput", outputs: Outputs | None
+    arguments: Arguments, frames: RangeFrames, output: TableOutput, outputs: Outputs | None
 ) -> DeadLetters | None:
     """Where bad records go; None if the job names no place, so that none may be bad."""
     named = arguments.job.rows.dead_letters
@@ -104,7 +101,7 @@ def _dead_letters(
 
 
 def _letter_table(
-    named: IcebergOutput | DeltaOutput, arguments: "Arguments", frames: RangeFrames, output: "TableOutput"
+    named: IcebergOutput | DeltaOutput, arguments: Arguments, frames: RangeFrames, output: TableOutput
 ) -> DeadLetters:
     if (named.kind, named.place) == (output.kind, output.place):
         raise SettingError(f"dead letters cannot go to {named.of} itself: they have other columns; name another table")
@@ -114,7 +111,7 @@ def _letter_table(
     return DeadLetters(frames, found)
 
 
-def _letter_topic(topic: str, arguments: "Arguments", frames: RangeFrames, outputs: Outputs | None) -> OutputTopics:
+def _letter_topic(topic: str, arguments: Arguments, frames: RangeFrames, outputs: Outputs | None) -> OutputTopics:
     outputs = outputs or OutputBrokers(arguments.source.kafka)
     # Without the names of other topics: a record's own topic is where it was read from, and is not written to.
     settings = WriteSettings(
@@ -129,20 +126,20 @@ def _letter_topic(topic: str, arguments: "Arguments", frames: RangeFrames, outpu
     return OutputTopics(frames.loaded.id, plan_write(settings, columns, outputs), outputs)
 
 
-def _output(arguments: "Arguments") -> "TableOutput":
+def _output(arguments: Arguments) -> TableOutput:
     if arguments.job.table is None:
         raise SettingError("this application writes tables: name one with --sink-option path= or table=")
     return arguments.job.table
 
 
-def _described(output: "TableOutput") -> str:
+def _described(output: TableOutput) -> str:
     """The output in a setup, identities included: a batch that was begun without them is not continued with them."""
     if isinstance(output, FilesOutput):
         return f"{output.format} {output.place}"
     return f"{output.kind} {output.place}{'' if output.identity else ' without identities'}"
 
 
-def _letters_described(arguments: "Arguments") -> Iterator[str]:
+def _letters_described(arguments: Arguments) -> Iterator[str]:
     """The dead letters' place in a setup: those of a batch are looked for in one place."""
     named = arguments.job.rows.dead_letters
     if isinstance(named, str):

@@ -4,6 +4,7 @@ import re
 import sys
 from collections.abc import Mapping
 from functools import partial
+from importlib import import_module
 from typing import Any, Final
 
 from airflow_provider_orderedkafka.errors import SettingError
@@ -27,8 +28,6 @@ def is_msk_iam(settings: Mapping[str, Any]) -> bool:
 
 
 def _msk_token(region: str, _config: str) -> tuple[str, float]:
-    from importlib import import_module
-
     try:
         signer = import_module("aws_msk_iam_sasl_signer").MSKAuthTokenProvider
     except ImportError as error:

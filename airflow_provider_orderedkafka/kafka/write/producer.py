@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from itertools import repeat
 from typing import Any, Final
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from airflow_provider_orderedkafka.core.notation.spelling import counted
 from airflow_provider_orderedkafka.core.order.positions import whole_number
@@ -262,8 +262,6 @@ def idle_seconds(config: Mapping[str, str]) -> float | None:
 
 def make_producer(config: Mapping[str, str]) -> PooledProducer:
     """Make a producer; `SettingError` if librdkafka refuses the configuration."""
-    from confluent_kafka import Producer
-
     troubles: deque[Any] = deque(maxlen=1)
     settings = client_config(producer_config(config), "producer", {**_OURS, "error_cb": troubles.append})
     return PooledProducer(new_client(Producer, settings), deadline_seconds(config), config=config, troubles=troubles)

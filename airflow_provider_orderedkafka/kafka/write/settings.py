@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import NewTopic
 
 from airflow_provider_orderedkafka.core.notation.spelling import counted
 from airflow_provider_orderedkafka.core.notation.subscriptions import Named, Topic
@@ -139,8 +140,6 @@ def _ready(config: Mapping[str, str], topic: str, new: NewTopics | None) -> str 
 
 
 def _create(config: Mapping[str, str], topic: str, new: NewTopics) -> str:
-    from confluent_kafka.admin import NewTopic
-
     asked = admin(config)
     wanted = NewTopic(topic, new.partitions or -1, new.replication or -1, config=dict(new.config))
 

@@ -16,16 +16,17 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceReader, Inpu
 from airflow_provider_orderedkafka.core.documents import Isolation
 from airflow_provider_orderedkafka.core.notation.spelling import counted
 from airflow_provider_orderedkafka.core.order.cuts import Slice
+from airflow_provider_orderedkafka.kafka.clients.pools import ReadTally
 from airflow_provider_orderedkafka.kafka.write.settings import WriteSettings, Written
 
 from .options import SourceOptions, parse_sink_options
-from .stream import StreamOffset
+from .reading import read_batches, read_settings
+from .stream import Stream, StreamOffset
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
     from pyspark.sql.types import StructType
 
-    from .stream import Stream
 
 _log = logging.getLogger(__name__)
 
@@ -46,8 +47,6 @@ class OrderedKafkaReader(DataSourceReader):
         self._columns = columns
 
     def partitions(self) -> list[InputPartition]:
-        from .stream import Stream
-
         stream = Stream(self._options)
         return partitions_of(stream, *stream.whole())
 
@@ -55,7 +54,7 @@ class OrderedKafkaReader(DataSourceReader):
         return read_partition(self._options, partition, self._columns)
 
 
-def partitions_of(stream: "Stream", start: StreamOffset, end: StreamOffset) -> list[InputPartition]:
+def partitions_of(stream: Stream, start: StreamOffset, end: StreamOffset) -> list[InputPartition]:
     """The slices between two offsets, in order; an empty one where there are none."""
     slices = stream.slices(start, end)
     empty = [Slice(0, (), end.latest, 0, start.place.floor)]  # Spark asks for at least one partition
@@ -66,10 +65,6 @@ def read_partition(
     options: SourceOptions, partition: InputPartition, columns: tuple[str, ...] | None
 ) -> Iterator["RecordBatch"]:
     """The records of a slice, in order; warns of those that its batch was not to reach, as its end cannot be moved."""
-    from airflow_provider_orderedkafka.kafka.clients.pools import ReadTally
-
-    from .reading import read_batches, read_settings
-
     assert isinstance(partition, SlicePartition)
     settings = read_settings(options, partition.isolation, partition.topics)
     tally = ReadTally()

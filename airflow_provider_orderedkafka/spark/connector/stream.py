@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from airflow_provider_orderedkafka.core.batches import SLICE_OFFSETS
 from airflow_provider_orderedkafka.core.codec import Document
@@ -22,6 +22,7 @@ from airflow_provider_orderedkafka.core.documents import Isolation, Range
 from airflow_provider_orderedkafka.core.next_range import (
     Ends,
     NothingToLoad,
+    Own,
     Survey,
     check_ends,
     next_place,
@@ -41,9 +42,6 @@ from airflow_provider_orderedkafka.kafka.lookup.topics import show_place
 
 from .options import SourceOptions
 from .reading import read_batches, read_settings
-
-if TYPE_CHECKING:
-    from airflow_provider_orderedkafka.core.next_range import Own
 
 log = logging.getLogger(__name__)
 
@@ -122,7 +120,7 @@ class Cluster:
         return [topic for topic in wanted if self._compacted[topic]]
 
     def planner(
-        self, span: Span, own: "Own | None" = None, *, literal: bool = False, end: Close | None = None
+        self, span: Span, own: Own | None = None, *, literal: bool = False, end: Close | None = None
     ) -> Planner:
         """The planner of a span; `own` keeps what it read of the log for the next one.
 

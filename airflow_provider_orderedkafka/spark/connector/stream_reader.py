@@ -8,12 +8,10 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 
 from .batch import partitions_of, read_partition
 from .options import SourceOptions
-from .stream import INITIAL, StreamOffset
+from .stream import INITIAL, Stream, StreamOffset
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
-
-    from .stream import Stream
 
 
 class OrderedKafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -25,9 +23,7 @@ class OrderedKafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableN
         self._stream: Stream | None = None
         self._planned: StreamOffset | None = None
 
-    def _live(self) -> "Stream":
-        from .stream import Stream
-
+    def _live(self) -> Stream:
         if self._stream is None:
             self._stream = Stream(self._options)
         return self._stream

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
 from airflow_provider_orderedkafka.errors import UnreachableError
@@ -48,8 +49,6 @@ class OrderedKafkaStreamWriter(DataSourceStreamArrowWriter):
         self._settings = settings
 
     def write(self, iterator: Iterator["RecordBatch"]) -> TaskWritten:
-        from pyspark import TaskContext
-
         context = TaskContext.get()
         query = context.getLocalProperty(_QUERY) if context else None
         return write_task(iterator, named(self._settings, query or "stream"))

@@ -18,8 +18,10 @@ from itertools import zip_longest
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from airflow_provider_orderedkafka.compat.spark import spark_schema
-from airflow_provider_orderedkafka.core.batches import SLICE_OFFSETS, Tally
+from airflow_provider_orderedkafka.core.batches import SLICE_OFFSETS, Batch, Tally
 from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.core.lanes import Placement
 from airflow_provider_orderedkafka.core.notation.spelling import counted
@@ -29,9 +31,10 @@ from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
 from airflow_provider_orderedkafka.kafka.clients.pools import ReadSettings, ReadTally, Traffic, sent
 from airflow_provider_orderedkafka.kafka.lookup.survey import Kafka
 from airflow_provider_orderedkafka.kafka.provenance import ERROR, SOURCE, SOURCE_FIELDS
-from airflow_provider_orderedkafka.kafka.replay.landed import RowsPerRecord
+from airflow_provider_orderedkafka.kafka.read import columns as arrow
+from airflow_provider_orderedkafka.kafka.replay.landed import Landed, LandedFilter, RowsPerRecord
 from airflow_provider_orderedkafka.kafka.write.settings import WriteSettings
-from airflow_provider_orderedkafka.kafka.write.writing import misplaced
+from airflow_provider_orderedkafka.kafka.write.writing import misplaced, write
 from airflow_provider_orderedkafka.spark.connector.reading import read_batches, spark_columns
 from airflow_provider_orderedkafka.spark.connector.stream import Cluster
 from airflow_provider_orderedkafka.spark.session.counting import TaskCounter
@@ -44,9 +47,6 @@ from .making import Making, places, whole_records
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
     from pyspark.sql import DataFrame
-
-    from airflow_provider_orderedkafka.core.batches import Batch
-    from airflow_provider_orderedkafka.kafka.replay.landed import Landed
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +122,7 @@ class Letters:
     settings: WriteSettings
     rows_per_record: RowsPerRecord
 
-    def write(self, bad: "RecordBatch", landed: "Landed | None", counters: Counters) -> None:
-        from airflow_provider_orderedkafka.kafka.replay.landed import Landed, LandedFilter
-        from airflow_provider_orderedkafka.kafka.write.writing import write
-
+    def write(self, bad: "RecordBatch", landed: Landed | None, counters: Counters) -> None:
         only_attempt()
         left = LandedFilter(landed or Landed(), self.rows_per_record, "struct")
         letters = [whole_records(bad)]
@@ -143,7 +140,7 @@ class ReadRecords:
     settings: ReadSettings
     making: Making
     counters: Counters | None = None
-    without: "Landed | None" = None
+    without: Landed | None = None
     letters: Letters | None = None
 
     def __call__(self, numbers: "Iterator[RecordBatch]") -> "Iterator[RecordBatch]":
@@ -153,7 +150,7 @@ class ReadRecords:
                     slice_, landed = pickle.loads(self.packed[number])  # noqa: S301 - packed by the driver
                     yield from self._made(self._left(self._records(number, slice_, landed)), landed)
 
-    def _records(self, number: int, slice_: Slice, landed: "Landed | None") -> "Iterator[RecordBatch]":
+    def _records(self, number: int, slice_: Slice, landed: Landed | None) -> "Iterator[RecordBatch]":
         tally, elsewhere, before = ReadTally(), 0, sent()
         for records in read_batches(slice_, self.settings, tally):
             elsewhere += 0 if self.counters is None else misplaced(records, self.counters.placement)
@@ -166,11 +163,9 @@ class ReadRecords:
     def _left(self, records: "Iterator[RecordBatch]") -> "Iterator[RecordBatch]":
         if not self.without:
             return records
-        from airflow_provider_orderedkafka.kafka.replay.landed import LandedFilter
-
         return LandedFilter(self.without, "one", "columns").of(records)
 
-    def _made(self, records: "Iterator[RecordBatch]", landed: "Landed | None") -> "Iterator[RecordBatch]":
+    def _made(self, records: "Iterator[RecordBatch]", landed: Landed | None) -> "Iterator[RecordBatch]":
         for batch in records:
             rows, bad = self.making.split(batch)
             if self.counters is not None and bad.num_rows:
@@ -191,7 +186,7 @@ class ReadBad(ReadRecords):
 
     __slots__ = ()
 
-    def _made(self, records: "Iterator[RecordBatch]", _: "Landed | None") -> "Iterator[RecordBatch]":
+    def _made(self, records: "Iterator[RecordBatch]", _: Landed | None) -> "Iterator[RecordBatch]":
         for batch in records:
             yield whole_records(self.making.split(batch)[1])
 
@@ -220,13 +215,13 @@ class RangeFrames:
 
     def of_batch(
         self,
-        batch: "Batch",
+        batch: Batch,
         slices: Sequence[Slice] | None = None,
-        landed: "Sequence[Landed]" = (),
+        landed: Sequence[Landed] = (),
         *,
         counters: Counters | None = None,
         making: Making | None = None,
-        without: "Landed | None" = None,
+        without: Landed | None = None,
         letters: Letters | None = None,
     ) -> "DataFrame":
         """The rows of a batch, by its slices, counted as they are read; what landed does not count as lost.
@@ -238,7 +233,7 @@ class RangeFrames:
         return self._rows(packed, making or self.making, counters, without, letters)
 
     @contextmanager
-    def located(self, batch: "Batch", rows: "DataFrame", slices: Sequence[Slice] = ()) -> Iterator[None]:
+    def located(self, batch: Batch, rows: "DataFrame", slices: Sequence[Slice] = ()) -> Iterator[None]:
         """Where a function of the user's raises while a batch's rows are made: add which records it was about.
 
         They are those of its task, if it is known which of the `slices` that read; or else the whole batch. For which
@@ -261,7 +256,7 @@ class RangeFrames:
     def counters(self, placement: Placement | None = None) -> Counters:
         return Counters(placement, *(self.engine.counter() for _ in range(11)))
 
-    def slices(self, batch: "Batch", each: int, *, literal: bool = False) -> list[Slice]:
+    def slices(self, batch: Batch, each: int, *, literal: bool = False) -> list[Slice]:
         """The slices of a batch, of about `each` offsets, `literal` where it has to be known which have which.
 
         So it is, too, where retention may take records between two slices that are read: a bound by time would move.
@@ -271,13 +266,13 @@ class RangeFrames:
         end = None if floor == NO_FLOOR else Close(floor)  # nothing is known to follow a replay's
         return self.cluster.planner(self.span(batch), literal=literal, end=end).slices(each)
 
-    def for_tasks(self, batch: "Batch", *, literal: bool = False) -> list[Slice]:
+    def for_tasks(self, batch: Batch, *, literal: bool = False) -> list[Slice]:
         """The slices of a batch that is read by tasks of their own: few and long, but work for each core."""
         span = self.span(batch)
         most = max(self.slice_offsets, span.offsets // (TASKS_FOR_A_CORE * self.engine.cores))
         return self.slices(batch, min(self.cluster.each(span, self.slice_offsets), most), literal=literal)
 
-    def span(self, batch: "Batch") -> Span:
+    def span(self, batch: Batch) -> Span:
         return Span(batch.start.offsets, batch.end.offsets, batch.start.floor, self.loaded.latest)
 
     @property
@@ -302,14 +297,12 @@ class RangeFrames:
         """The bad ones of no records, to look at their columns."""
         return self._bad(())
 
-    def bad_of_batch(self, batch: "Batch") -> "DataFrame":
+    def bad_of_batch(self, batch: Batch) -> "DataFrame":
         """The bad records of a batch, as the dead letters that they are, with `_error`."""
         return self._bad(self._packed(batch))
 
     def made_columns(self, sampled: "Sequence[RecordBatch]" = ()) -> Any:
         """The columns of rows, by a sample of the records or by no records."""
-        import pyarrow as pa
-
         batch = sampled[0] if sampled else pa.RecordBatch.from_pylist([], self._records_schema())
         return self.making.split(batch)[0].schema
 
@@ -318,7 +311,7 @@ class RangeFrames:
         packed: Sequence[bytes],
         making: Making,
         counters: Counters | None = None,
-        without: "Landed | None" = None,
+        without: Landed | None = None,
         letters: Letters | None = None,
     ) -> "DataFrame":
         kind = ReadRecords if making.transform is None else ReadSeveral
@@ -332,13 +325,11 @@ class RangeFrames:
         return _transformed(self.transform, sourced)
 
     def _bad(self, packed: Sequence[bytes]) -> "DataFrame":
-        import pyarrow as pa
-
         none = pa.RecordBatch.from_pylist([], self._records_schema().append(pa.field(ERROR, pa.string())))
         return self._frame(ReadBad(packed, self.read, self.making), whole_records(none).schema)
 
     def _packed(
-        self, batch: "Batch", slices: Sequence[Slice] | None = None, landed: "Sequence[Landed]" = ()
+        self, batch: Batch, slices: Sequence[Slice] | None = None, landed: Sequence[Landed] = ()
     ) -> list[bytes]:
         """The slices with what landed of them: a task unpacks its own alone."""
         cut = self.slices(batch, self.slice_offsets) if slices is None else slices
@@ -348,8 +339,6 @@ class RangeFrames:
         return self.engine.numbers(len(read.packed) or SHOWING_SHUFFLES).mapInArrow(read, spark_schema(columns))
 
     def _records_schema(self) -> Any:
-        from airflow_provider_orderedkafka.kafka.read import columns as arrow
-
         return arrow.schema(include_headers=self.loaded.include_headers)
 
 

@@ -8,17 +8,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import RecordBatch
+
 from airflow_provider_orderedkafka.compat.spark import spark_schema
 from airflow_provider_orderedkafka.core.batches import Allotment, Batch, Surplus
 from airflow_provider_orderedkafka.core.next_range import allot, passes, place_after
 from airflow_provider_orderedkafka.core.order.positions import Position, TopicPartition
 from airflow_provider_orderedkafka.errors import UnreachableError
 from airflow_provider_orderedkafka.kafka.provenance import SOURCE, SOURCE_FIELDS
+from airflow_provider_orderedkafka.kafka.write.rows import milliseconds
 
 from .frames import RangeFrames
 
 if TYPE_CHECKING:
-    from pyarrow import RecordBatch
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
@@ -123,10 +127,8 @@ def without_surplus(rows: "DataFrame", surplus: Surplus | None) -> "DataFrame":
     return rows.mapInArrow(lambda batches: trimmed(batches, surplus), rows.schema)
 
 
-def trimmed(batches: Iterator["RecordBatch"], surplus: Surplus | None) -> Iterator["RecordBatch"]:
+def trimmed(batches: Iterator[RecordBatch], surplus: Surplus | None) -> Iterator[RecordBatch]:
     """The same for batches of rows that come in order."""
-    import pyarrow.compute as pc
-
     left = 0 if surplus is None else surplus.rows
     for batch in batches:
         if surplus is None:
@@ -144,20 +146,14 @@ def _in_order(frames: RangeFrames, rows: "DataFrame") -> "DataFrame":
     return rows
 
 
-def _counted(batches: Iterator["RecordBatch"]) -> Iterator["RecordBatch"]:
-    from pyarrow import RecordBatch
-
+def _counted(batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
     yield RecordBatch.from_pylist([{"rows": sum(batch.num_rows for batch in batches)}])
 
 
 def _locating(count: int) -> Any:
     """Where the record stands that gave a slice's n-th row, and how many of its rows are among those."""
 
-    def locate(batches: Iterator["RecordBatch"]) -> Iterator["RecordBatch"]:
-        import pyarrow as pa
-
-        from airflow_provider_orderedkafka.kafka.write.rows import milliseconds
-
+    def locate(batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
         left, tail = count, None
         for batch in batches:
             taken = pa.RecordBatch.from_struct_array(batch.column(SOURCE)).slice(0, left)
@@ -175,15 +171,11 @@ def _locating(count: int) -> Any:
 
 def _kinds(**kinds: str) -> "StructType":
     """Columns of these types; Spark's SQL parser, which takes them as a text, needs half a second to start."""
-    import pyarrow as pa
-
     return spark_schema(pa.schema({name: pa.type_for_alias(kind) for name, kind in kinds.items()}))
 
 
-def _same_record(batch: "RecordBatch") -> "RecordBatch":
+def _same_record(batch: RecordBatch) -> RecordBatch:
     """The rows at the end that the last record gave."""
-    import pyarrow.compute as pc
-
     if not batch.num_rows:
         return batch
     same = None
@@ -194,10 +186,8 @@ def _same_record(batch: "RecordBatch") -> "RecordBatch":
     return batch.filter(same)
 
 
-def _of_record(batch: "RecordBatch", surplus: Surplus) -> Any:
+def _of_record(batch: RecordBatch, surplus: Surplus) -> Any:
     """Which rows came from the record; by `_source`, or by the record's own columns in a plain copy."""
-    import pyarrow.compute as pc
-
     columns = {name: batch.column(name) for name in batch.schema.names}
     if SOURCE in columns:
         columns = {name: pc.struct_field(columns[SOURCE], name) for name in SOURCE_FIELDS}

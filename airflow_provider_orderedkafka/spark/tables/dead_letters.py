@@ -6,7 +6,7 @@ with any format, writes none of them twice, and leaves their records out of its 
 
 import secrets
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -28,16 +28,14 @@ from airflow_provider_orderedkafka.spark.lanes.kafka_output import (
     total,
     written_by_tasks,
 )
+from airflow_provider_orderedkafka.spark.lanes.making import Place
 
 from .table import Write, identified
 from .table_formats import DeltaTable, IcebergTable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from pyspark.sql import DataFrame
 
-    from airflow_provider_orderedkafka.spark.lanes.making import Place
 
 PLACE = ("topic", "partition", "offset")
 
@@ -164,11 +162,11 @@ class DeadLetters:
             bad.unpersist()
 
 
-def _places(rows: "DataFrame") -> "list[Place]":
+def _places(rows: "DataFrame") -> list[Place]:
     return [(row.topic, row.partition, row.offset) for row in rows.select(*PLACE).collect()]
 
 
-def landed_at(places: "Iterable[Place]") -> Landed:
+def landed_at(places: Iterable[Place]) -> Landed:
     """Dead letters by the positions of their records."""
     offsets: dict[TopicPartition, list[int]] = defaultdict(list)
     for topic, partition, offset in places:

@@ -6,7 +6,7 @@ Its columns, the names of SQL, and how many files a batch becomes.
 import logging
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
@@ -20,8 +20,6 @@ from airflow_provider_orderedkafka.spark.lanes.engine import Engine
 from airflow_provider_orderedkafka.spark.lanes.kafka_output import missing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType
 
@@ -151,7 +149,7 @@ class Write:
     range_name: str
     batch: int
     name: str
-    count: "Callable[[], int]"
+    count: Callable[[], int]
 
 
 class Table(Protocol):

@@ -22,15 +22,13 @@ from airflow_provider_orderedkafka.core.commits import MARK, Commit, History, Ta
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.outputs import DeltaOutput, FilesOutput, IcebergOutput, no_catalog
 
-from .table import LakeTable, asked, check_columns, columns, literal, quoted
+from .table import LakeTable, Write, asked, check_columns, columns, literal, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
     from pyspark.sql.types import StructField
 
     from airflow_provider_orderedkafka.spark.state.hadoop_state import HadoopState
-
-    from .table import Write
 
 
 RANGE_ID, BATCH = "range_id", "batch"
@@ -74,7 +72,7 @@ class Files:
             return History("")
         return History("", [Commit(1, None, found["name"], found["rows"])])
 
-    def append(self, rows: "DataFrame", write: "Write") -> None:
+    def append(self, rows: "DataFrame", write: Write) -> None:
         """Write a folder, and create the manifest; delete the folder if another write has created one."""
         folder = f"{_folder(self.range_name, write.batch)}/{write.name.rpartition('/')[2]}"
         rows.write.format(self.output.format).options(**self.output.options).save(f"{self.output.path}/{folder}")
@@ -193,7 +191,7 @@ class IcebergTable(LakeTable[IcebergOutput]):
             newest = row["parent_id"]
         return History(self._id(), commits, self.output.table)
 
-    def append(self, rows: "DataFrame", write: "Write") -> None:
+    def append(self, rows: "DataFrame", write: Write) -> None:
         from pyspark.sql import functions as f
 
         there = {name.lower() for name in rows.columns}
@@ -281,7 +279,7 @@ class DeltaTable(LakeTable[DeltaOutput]):
             found = self._described(limit)
         return History(table, found)
 
-    def append(self, rows: "DataFrame", write: "Write") -> None:
+    def append(self, rows: "DataFrame", write: Write) -> None:
         """Append by one transaction, which Delta skips if it has this one already, or a later one of the range."""
         options = {
             **self.output.options,

@@ -21,6 +21,7 @@ from airflow_provider_orderedkafka.core.lifecycle import parted
 from airflow_provider_orderedkafka.core.status import Status
 from airflow_provider_orderedkafka.errors import DocumentError, LifecycleError, SettingError
 from airflow_provider_orderedkafka.loads.ledger import AIRFLOW, LedgerStore
+from airflow_provider_orderedkafka.locations import check_kept, ledger_in, location_for
 from airflow_provider_orderedkafka.telling.status import KEY as STATUS
 
 
@@ -111,8 +112,6 @@ def is_about_airflow(error: Exception) -> bool:
 
 def store_of(load: str, location: str | None = None) -> LedgerStore:
     """The documents of a load, in this location or where its DAG says that they are."""
-    from airflow_provider_orderedkafka.locations import check_kept, ledger_in
-
     place = place_of(load, location)
     if place != AIRFLOW:
         return ledger_in(load, place)
@@ -122,6 +121,4 @@ def store_of(load: str, location: str | None = None) -> LedgerStore:
 
 def place_of(load: str, location: str | None = None) -> str:
     """Where the ledger is: in this location, or where the load's DAG or Airflow's configuration says."""
-    from airflow_provider_orderedkafka.locations import location_for
-
     return location or location_for(load, location_of(load)) or AIRFLOW

@@ -17,6 +17,9 @@ from itertools import groupby
 from textwrap import shorten
 from typing import Any
 
+from airflow_provider_orderedkafka.core.notation.subscriptions import Named
+from airflow_provider_orderedkafka.core.order.cuts import NO_FLOOR, Span
+from airflow_provider_orderedkafka.core.order.planning import Planner
 from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 from airflow_provider_orderedkafka.errors import DocumentError
 from airflow_provider_orderedkafka.kafka.provenance import ERROR_HEADER, HEADER, read_provenance
@@ -85,9 +88,6 @@ def _limited(letters: Iterator[DeadLetter], arguments: argparse.Namespace) -> It
 
 def dead_letters(config: Any, topic: str) -> Iterator[DeadLetter]:
     """The dead letters of a topic, in time order."""
-    from airflow_provider_orderedkafka.core.notation.subscriptions import Named
-    from airflow_provider_orderedkafka.core.order.cuts import NO_FLOOR, Span
-    from airflow_provider_orderedkafka.core.order.planning import Planner
     from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
     from airflow_provider_orderedkafka.kafka.clients.pools import ReadSettings
     from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog

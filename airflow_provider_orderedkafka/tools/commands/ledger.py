@@ -10,12 +10,13 @@ import sys
 from collections.abc import Callable
 from dataclasses import asdict
 
+from airflow_provider_orderedkafka.context import now_ms
 from airflow_provider_orderedkafka.core.notation.spelling import counted
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.loads import ledger_operations
 from airflow_provider_orderedkafka.loads.ledger import LedgerStore, setting_for
 
-from .at_airflow import airflow, place_of, store_of
+from .at_airflow import airflow, place_of, run_is_active, store_of
 
 START_HELP = "'earliest', 'latest', a timestamp ('2026-01-31T12:00:00Z'), a time ago ('-2h'), or offsets as JSON"
 
@@ -137,10 +138,6 @@ _ACTIONS: dict[str, Callable[[argparse.Namespace, LedgerStore], int]] = {
 
 
 def _person(arguments: argparse.Namespace) -> ledger_operations.Person:
-    from airflow_provider_orderedkafka.context import now_ms
-
-    from .at_airflow import run_is_active
-
     return ledger_operations.Person(getpass.getuser(), arguments.reason, now_ms(), run_is_active)
 
 

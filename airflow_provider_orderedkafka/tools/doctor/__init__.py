@@ -5,9 +5,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
 from typing import Any
 
+from airflow_provider_orderedkafka.compat.airflow import version_of
 from airflow_provider_orderedkafka.errors import FINAL
 
-from .installed import Finding, Tries, as_json, as_table, must_be_mended
+from .installed import Finding, Tries, as_json, as_table, installed, must_be_mended
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,10 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def examine(tries: Tries) -> list[Finding]:
     """Check everything; Airflow, which is slow to start, is asked meanwhile."""
-    from airflow_provider_orderedkafka.compat.airflow import version_of
-
     from .connections import connections
-    from .installed import installed
 
     with ThreadPoolExecutor() as pool:
         airflow = pool.submit(connections, tries)

@@ -24,15 +24,20 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from airflow_provider_orderedkafka.compat.airflow import has_asset_state
 from airflow_provider_orderedkafka.core.notation.subscriptions import Named
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
 from airflow_provider_orderedkafka.kafka.clients.answers import Patience, gather
+from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
 from airflow_provider_orderedkafka.kafka.clients.pools import admin
 from airflow_provider_orderedkafka.kafka.lookup.topics import discover
 from airflow_provider_orderedkafka.loads.mirror import group_of
 
 from .dag_files import checkpoint, compared, connection_named, services
-from .installed import Finding, Status, Tries
+from .installed import Finding, Status, Tries, spark_behind
 
 _ANSWER_SECONDS = 10.0
 _READ, _READ_AND_WRITE = ("READ",), ("READ", "WRITE")
@@ -213,9 +218,6 @@ def _kafka(conn_id: str, connection: Any, missing: Status) -> Finding:
 
 def _tried(config: dict[str, Any]) -> tuple[str, str]:
     """What is wrong with a connection's settings or its broker, and the remedy; empty if it answers."""
-    from confluent_kafka import KafkaException
-    from confluent_kafka.admin import AdminClient
-
     # Callbacks are dotted paths here, which only Airflow's own hooks resolve.
     plain = {name: value for name, value in config.items() if not name.endswith("_cb")}
     reasons: list[str] = []
@@ -242,8 +244,6 @@ def _spark(tries: Tries, connection: Any, missing: Status) -> Iterator[Finding]:
     """Findings on the connection, and on the spark-submit that it, or a load, names."""
     from airflow_provider_orderedkafka.hooks.submission import BINARY, master_of
 
-    from .installed import spark_behind
-
     conn_id = tries.spark_conn_id
     if connection is None:
         remedy = f"Run: airflow connections add {conn_id} --conn-type spark --conn-host 'local[2]'"
@@ -267,7 +267,6 @@ def _ledgers() -> Finding:
     """Where loads keep their ledgers that name no location."""
     from airflow.version import version
 
-    from airflow_provider_orderedkafka.compat.airflow import has_asset_state
     from airflow_provider_orderedkafka.locations import VARIABLE, default_location
 
     location = default_location()
@@ -279,8 +278,6 @@ def _ledgers() -> Finding:
 
 
 def _permissions(connection: Any, tries: Tries) -> Iterator[Finding]:
-    from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
-
     try:
         config = KafkaConfig.from_connection(connection.extra_dejson)
     except SettingError as error:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_orderedkafka.compat.airflow import server_context
 from airflow_provider_orderedkafka.core.notation.spelling import counted
 from airflow_provider_orderedkafka.errors import OrderedKafkaError
 
@@ -120,7 +121,6 @@ def _code(title: str, place: str) -> Finding:
 
 def _secrets(title: str, service: "Service", task: "ResolveOffsetRangeOperator") -> Finding:
     """Whether the load's Kafka settings can be told to the service."""
-    from airflow_provider_orderedkafka.compat.airflow import server_context
     from airflow_provider_orderedkafka.job import job_of
 
     try:
