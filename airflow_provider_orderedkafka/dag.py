@@ -2,7 +2,7 @@
 
 Instead of spark-submit an operator of the user's choice may run the application. The attempt is recorded in the ledger
 before that operator begins, and the commit relies on the report beside the checkpoint, as with spark-submit. The
-application is told all else by one word, which the resolve task has made.
+application gets all else as one word, which the resolve task has made.
 """
 
 from collections.abc import Iterator, Mapping
@@ -96,7 +96,7 @@ def launched(
 def begin_attempt(context: "Context", load: OrderedLoad, resolve: str) -> None:
     """Record the attempt in the ledger before the operator begins; skip the task if the range is committed.
 
-    An operator that goes on after it was deferred is in the attempt that it began: of a failed one it is told why.
+    An operator that goes on after it was deferred is in the attempt that it began; why one failed is logged.
     """
     ti = context["ti"]
     where, range_id = str(ti.xcom_pull(task_ids=resolve, key="checkpoint")), ti.xcom_pull(task_ids=resolve) or None

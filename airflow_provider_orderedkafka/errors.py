@@ -139,7 +139,7 @@ class NotYetError(OrderedKafkaError):
 
 
 def no_connect(said: str) -> SettingError:
-    """The error for a load whose session would be one of Spark Connect, as something `said` asks for."""
+    """The error for a load whose session would be one of Spark Connect, because of the setting `said`."""
     return SettingError(
         f"a load needs a Spark session with a JVM of its own, and {said} makes it one of Spark Connect: leave that "
         "out, and let spark-submit start the application; on Databricks, on a cluster with dedicated access"
@@ -160,5 +160,5 @@ def exit_code(error: BaseException) -> int:
 
 
 def may_retry(code: int | None) -> bool:
-    """Whether what ended with this code may succeed if it runs again; so it may if nobody knows the code."""
+    """Whether what ended with this code may succeed if it runs again, as what ended with an unknown code may."""
     return code not in (USAGE, FINAL)

@@ -63,7 +63,7 @@ class Asked:
 def load_params(*, now: bool = True, row_limit: bool = True) -> "dict[str, Param]":
     """The `params` of a DAG with an `ordered_load`: a form for the runs that a person starts.
 
-    Its fields are `now`, `max_offsets` and `row_limit`. The last two hold for this run, beside those of the load: the
+    Its fields are `now`, `max_offsets` and `row_limit`. The last two hold for this run, besides those of the load: the
     smaller ones count. They are written down with the range, so a retry or another run reads the same.
 
     :param now: Whether a run loads what is there unless the form says otherwise; if not, it waits like a scheduled one.

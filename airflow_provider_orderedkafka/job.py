@@ -6,7 +6,7 @@ is what an application gets: the range, the job, and where its state belongs, as
 Whether a field may change while a range is loaded is said in `RULES`:
 
 stays   it shapes the rows, or says where they are: it may change until the first batch is noted, and not after
-grows   more of it may be named at any time: what is noted already stays as it was
+grows   more may be named at any time: what is noted already stays as it was
 ends    it may be switched off at any time, and what cannot be known after that is counted
 free    it may change at any time: an attempt takes what the DAG says now
 """
@@ -177,7 +177,7 @@ def _check_named(name: str, text: Any) -> None:
 class Job(Document):
     """What to do with a range. `to` is None where a program of your own writes elsewhere.
 
-    `written` is the place of `to` as its author wrote it, where that was a template: whether it changed is told by it.
+    `written` is the place of `to` as its author wrote it, where that was a template: by it a change is recognised.
     """
 
     to: Output | None

@@ -327,7 +327,7 @@ def topic_assets(load: OrderedLoad) -> "list[Asset]":
 
 
 def _given(conn_id: str) -> Any:
-    """The connection, if it is an environment variable that can be read: what is wrong with it is said when used."""
+    """The connection, if it is an environment variable that can be read: what is wrong with it shows in use."""
     from airflow.sdk import Connection
 
     text = os.environ.get(f"AIRFLOW_CONN_{conn_id.upper()}", "")

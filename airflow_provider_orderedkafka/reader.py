@@ -48,7 +48,7 @@ _log = logging.getLogger(__name__)
 
 SLICE_OFFSETS: Final = 50_000
 BYTE_BUDGET: Final = 48 * MIB
-"""What is fetched of a slice before it is cut again; the columns made of it come on top."""
+"""How much of a slice is fetched before it is cut again; the columns made from that come on top."""
 
 WINDOW_OFFSETS: Final = 5_000_000
 """How many offsets are planned at a time, so that the first row does not wait for the look-ups of the last."""

@@ -1,7 +1,7 @@
 """Small text documents in one location: put as a whole or not at all, read, listed, deleted.
 
 `State` is the port. A document that was put is there in full after any kill; a kill in the middle of a put leaves what
-was there before. `create` is what two writers at the same moment are told apart by. `LocalState` is on local disk.
+was there before. Of two writers at the same moment, `create` lets one through. `LocalState` is on local disk.
 
 `ObjectState` is in an object store, by fsspec: an object appears whole when its upload ends. `create` is the store's
 precondition: `If-None-Match` in S3, `ifGenerationMatch=0` in Google's store, an upload without overwriting in Azure's.

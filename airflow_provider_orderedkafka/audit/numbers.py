@@ -65,7 +65,7 @@ def records() -> Columns:
 
 
 def rows() -> Columns:
-    """Columns for rows of an output: of which record they say to be, what they have of it, and where they lie."""
+    """Columns for rows of an output: the record that they name, its fields, and where they lie."""
     names = ("code", "offset", "ordinal", "dead", "time", "timestamp", "key", "value", "headers", "place", "at")
     return Columns(*names)
 

@@ -1,6 +1,6 @@
 """What Airflow and its providers have no public API for. Each comment names the version it was written for.
 
-A newer one that lacks it is a `SettingError` in one sentence, where a load needs it; nothing of it is touched before.
+A newer one that lacks it is a `SettingError` in one sentence, where a load needs it, and not before.
 """
 
 import os
@@ -36,7 +36,7 @@ TIMETABLES = ("airflow.sdk.definitions.timetables", "airflow.timetables")
 
 
 def reaching(function: Callable[P, R]) -> Callable[P, R]:
-    """`SettingError` where the Airflow that is installed lacks what the function uses of it."""
+    """`SettingError` where the installed Airflow lacks what the function uses."""
 
     @wraps(function)
     def reached(*args: P.args, **kwargs: P.kwargs) -> R:

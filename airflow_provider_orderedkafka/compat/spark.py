@@ -24,7 +24,7 @@ Node = Any
 
 
 class RunningNode(NamedTuple):
-    """A node of a plan that runs: its text, and what was counted of it so far."""
+    """A node of a plan that runs: its text, and its counts so far."""
 
     text: str
     counts: dict[str, int]
@@ -78,7 +78,7 @@ SHOWN: Final = 100
 """The most characters of a node to show."""
 
 
-# Public would be: a SparkConf that knows what spark-submit was told before there is a context.
+# Public would be: a SparkConf that knows the settings of spark-submit before there is a context.
 def connect_to_the_jvm() -> None:
     from pyspark import SparkContext
 

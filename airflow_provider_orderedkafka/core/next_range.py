@@ -86,7 +86,7 @@ class Survey:
     def span(self, place: Place) -> Span:
         """A topic that the place does not know starts where its log does.
 
-        A new partition of one that it knows starts at 0: what was deleted of it was never read.
+        A new partition of one that it knows starts at 0: records that were deleted there were never read.
         """
         known = set(place.offsets.topics)
         firsts = {p: 0 if p.topic in known else self.starts.get(p, 0) for p in self.ends.offsets}
@@ -326,7 +326,7 @@ def new_range(
 
 @dataclass(frozen=True, slots=True)
 class AtMost:
-    """How much a person lets one run load, in offsets and in rows, beside the load's own limits; None: as these say."""
+    """The most that a person lets one run load, in offsets and in rows, besides the load's own; None: no limit."""
 
     offsets: int | None = None
     rows: int | None = None

@@ -77,7 +77,7 @@ class BatchRow:
 
 @dataclass(frozen=True, slots=True)
 class AuditRow:
-    """What the audit of a range said: when, in a word, and how much of each finding; `said` is the first of them."""
+    """The result of a range's audit: when, in a word, and the count of each finding; `said` is the first in words."""
 
     at: int
     verdict: Literal["clean", "found", "unknown"]
@@ -91,7 +91,7 @@ class AuditRow:
 
 
 COUNTED: Final = tuple(each.name for each in fields(AuditRow) if each.default == 0)
-"""What an audit counts; nothing of it is in an output that is as it was promised."""
+"""What an audit counts: all 0 for an output that is as promised."""
 
 
 @dataclass(frozen=True, slots=True)

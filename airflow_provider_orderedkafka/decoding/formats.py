@@ -312,7 +312,7 @@ INSTALLED_BY: Final = {
 
 
 def has(name: str) -> bool:
-    """Whether a package, or one of several, is there, without importing more of it than what is around it."""
+    """Whether a package, or one of several, is installed; only the packages around it are imported."""
     try:
         return any(find_spec(each) is not None for each in name.split("|"))
     except ModuleNotFoundError:

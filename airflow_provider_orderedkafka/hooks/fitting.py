@@ -1,4 +1,4 @@
-"""What Spark would say in Java, said before an attempt is counted: a package that does not fit, no catalog, no Java.
+"""What Spark would fail with in Java, found before an attempt is counted: a wrong package, no catalog, no Java.
 
 Only what is known for sure is refused. Where Spark's own spark-submit is not what is started, or the driver is
 elsewhere, nothing is known; and jars, class paths and files of settings may bring whatever they like.
@@ -95,9 +95,9 @@ def started_by(submission: Submission, environment: Mapping[str, str]) -> Instal
 
 
 def check_fits(submission: Submission, job: Job, environment: Mapping[str, str]) -> None:
-    """`SettingError` for what this Spark cannot start or write, `UnreachableError` for a master that nobody answers at.
+    """`SettingError` for what this Spark cannot start or write, `UnreachableError` for a master that does not answer.
 
-    `environment` is what spark-submit gets beside the worker's own.
+    `environment` is what spark-submit gets besides the worker's own.
     """
     env_vars = {} if submission.on_kubernetes else submission.env_vars
     whole = {**os.environ, **{name: str(value) for name, value in env_vars.items()}, **environment}
@@ -185,7 +185,7 @@ def _check_catalog(output: IcebergOutput, said: str) -> None:
 
 
 def check_master(master: str, environment: Mapping[str, str]) -> None:
-    """Raise `UnreachableError` if nobody answers at any of a master's addresses within 20 seconds.
+    """Raise `UnreachableError` if none of a master's addresses answers within 20 seconds.
 
     A cluster that starts again is there again soon. Where the way leads through a proxy, it is not known.
     """
@@ -221,7 +221,7 @@ def _tried(addresses: list[tuple[str, int]]) -> str:
 
     why, deadline = "no answer in time", time.monotonic() + MASTER_SECONDS
     for address in addresses:
-        Thread(target=ask, args=(address,), daemon=True).start()  # a name server may take longer than anybody waits
+        Thread(target=ask, args=(address,), daemon=True).start()  # a name server may take longer than this waits
     for _ in addresses:
         try:
             why = answers.get(timeout=max(deadline - time.monotonic(), 0.01))

@@ -124,7 +124,7 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
         return preview(self.config, load.terms, store, now_ms())
 
     def make_ready(self, topics: Sequence[str], new: NewTopics | None = None) -> list[str]:
-        """Check that output topics exist, and create those that do not if it is said how; remarks on it."""
+        """Check that output topics exist, and create missing ones if `new` says how; returns remarks."""
         return made_ready(self.config, topics, new)
 
     def check_outputs(self, topics: Sequence[str], *, read_back: bool) -> None:
@@ -207,7 +207,7 @@ def _connection(conn_id: str) -> Any:
 
 
 def check_schemas(decode: Decode, topics: Sequence[str], registry: Registry) -> bool:
-    """Ask the registry for the schemas, so that an error of it is said at once; whether it could be asked from here."""
+    """Ask the registry for the schemas, so that its errors come at once; whether it could be asked from here."""
     from airflow_provider_orderedkafka.decoding.payloads import RecordDecoder
 
     if not decode.registries or not all(map(has, decode.needed)):  # then Spark's driver asks first

@@ -68,7 +68,7 @@ class Memory(Protocol):
 
 
 class RunMemory:
-    """What a task remembers, beside the ledger; as long as the ledger knows how its run's range ended."""
+    """What a task remembers, besides the ledger; as long as the ledger knows how its run's range ended."""
 
     def __init__(self, store: LedgerStore, run: str, task: str) -> None:
         self._store = store

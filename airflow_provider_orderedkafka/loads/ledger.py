@@ -409,7 +409,7 @@ class Revisions:
         <location>/<load>/<key>/000000000042.json
 
     What `set` writes goes in place of what this store last saw under the key: it creates the next number, and of
-    several writers one does. So a writer that lost is told, and no reader sees less than a whole revision or, after a
+    several writers one does. So who lost gets an error, and no reader sees less than a whole revision or, after a
     newer one, an older one. A few old revisions are kept, so that a reader that has listed them finds the newest.
     """
 

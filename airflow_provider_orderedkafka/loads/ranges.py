@@ -237,10 +237,10 @@ def _check_all_there(deleted: Deleted, between: str) -> None:
 def plan_replay(
     kafka: Kafka, terms: Terms, asked: tuple[Start, Start], *, now: int, rows: int | None = None
 ) -> Range | NothingToLoad:
-    """Everything between two starts, or the first `rows` rows of it.
+    """Everything between two starts, or its first `rows` rows.
 
-    With `on_data_loss="fail"` it raises DataLossError if some of it is gone, or may be: where a log starts above 0 and
-    holds nothing older than the start, nobody knows what was there.
+    With `on_data_loss="fail"` it raises DataLossError if some records are gone, or may be: where a log starts above 0
+    and holds nothing older than the start, what was there is unknown.
     """
     terms, between = replace(terms, end=asked[1]), f"from {asked[0]} to {asked[1]}"
     found = kafka.discover(terms.subscription)

@@ -199,7 +199,7 @@ class SubmitOrderedLoadOperator(BaseOperator):
         return options_for(options, clustered=found.clustered, conf=found.conf, load=self.load.name)
 
     def _check_schemas(self, books: Books, job: Job) -> None:
-        """Ask the registry, so that an error of it counts no attempt."""
+        """Ask the registry, so that its errors count no attempt."""
         from airflow_provider_orderedkafka.hooks.ordered_kafka import check_schemas, registry_of
 
         if job.rows.decode is not None and job.rows.registries:

@@ -1,6 +1,6 @@
 """What the values of all services have, and what one makes its operator of.
 
-Each makes the operator of its own Airflow provider, from what the application is to be told. Nothing that is secret is
+Each makes the operator of its own Airflow provider, from the application's arguments. Nothing that is secret is
 in a request: Kafka's public settings go as one word, and the secret ones lie in a store of the service's own, or a
 function fetches them where Spark runs. What is missing is said when the DAG is parsed, or by the resolve task, before
 an attempt is counted.
@@ -106,7 +106,7 @@ class Service(ABC):
         return name if "://" in name or name.startswith("/") else f"{self.code.rstrip('/')}/{name}"
 
     def check_shipped(self, load: str, shipped: Path | None) -> None:
-        """`SettingError` for a transform beside the DAG file that nothing brings to where Spark runs."""
+        """`SettingError` for a transform beside the DAG file that is not shipped to where Spark runs."""
         if shipped is not None and not getattr(self, "py_files", True):
             there = f"{self.code.rstrip('/')}/{shipped.name}{'' if shipped.is_file() else '.zip'}"
             raise SettingError(

@@ -54,7 +54,7 @@ def run_available_now(
     if argv is None and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, _terminated)
     try:
-        try:  # a Python that lacks what loads need is told all of it, and no traceback
+        try:  # for a Python that lacks packages: all of them in one message, and no traceback
             from airflow_provider_orderedkafka.spark.application.attempt import Loader
             from airflow_provider_orderedkafka.spark.application.command import read_arguments
         except ModuleNotFoundError as error:

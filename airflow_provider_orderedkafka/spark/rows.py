@@ -64,7 +64,7 @@ def _transformed(batch: "RecordBatch", function: RowFunction, kind: Any) -> "Rec
             made.append(_rows(function(record), {field.name for field in kind}))
         except OrderedKafkaError:
             raise
-        except Exception as error:  # noqa: BLE001 - any error is this record's, and is told with its position
+        except Exception as error:  # noqa: BLE001 - any error is this record's, and is reported with its position
             made.append([])
             raised[number] = _told(error)
     rows, unfit = sound(made, lambda each: pa.array(each, pa.list_(kind)), pa.list_(kind))

@@ -1,4 +1,4 @@
-"""The documentation of a load's tasks, as Airflow shows it beside each of them."""
+"""The documentation of a load's tasks, as Airflow shows it with each one."""
 
 from typing import Final
 

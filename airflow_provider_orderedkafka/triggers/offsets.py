@@ -127,8 +127,8 @@ class OffsetRangeTrigger(BaseEventTrigger):
     async def _wait(self, load: OrderedLoad) -> AsyncIterator[TriggerEvent]:
         """Outages, also those of Airflow itself, are waited out; an error that a retry cannot mend ends the wait.
 
-        The task has just looked. Nor should it go on before its worker has told that it ended, when it was deferred:
-        Airflow's scheduler takes that for the end of a task that was killed, and fails it.
+        The task has just looked. Nor should it go on before its worker has reported that it ended, when it was
+        deferred: Airflow's scheduler takes that for the end of a task that was killed, and fails it.
         """
         self._known = None if self.ledger is None else Ledger.from_text(self.ledger)
         while True:
@@ -253,7 +253,7 @@ class OffsetRangeTrigger(BaseEventTrigger):
         except Exception as error:
             if not _ends_a_wait(error):
                 raise
-            return f"a run is to fail with what no waiting mends: {error}"  # what a watcher logs alarms nobody
+            return f"a run is to fail with what no waiting mends: {error}"  # a watcher's log alarms nobody
         return verdict.reason if verdict.run else None
 
     def _ask(self, load: OrderedLoad, ledger: Ledger) -> Verdict:

@@ -11,8 +11,8 @@ What brokers have sent to the consumers of this process is counted:
     ...                             read
     sent() - before                 what came meanwhile
 
-librdkafka's statistics are emitted at intervals alone, none when a consumer is done, and nobody takes those of an idle
-one. With `debug=protocol` it says of each answer how many bytes it has, as it comes: seen with librdkafka 2.12 to 2.16.
+librdkafka's statistics are emitted at intervals alone, none when a consumer is done, and those of an idle one are never
+taken. With `debug=protocol` it says how many bytes each answer has, as it comes: seen with librdkafka 2.12 to 2.16.
 The log goes with the consumer's other events, so it is heard while reading. Where a release words it otherwise, nothing
 is counted although records came: then what came `is_unknown`, which is not 0.
 """
@@ -390,7 +390,7 @@ class Traffic:
         return type(self)(self.fetched_bytes - before.fetched_bytes, self.requests - before.requests)
 
     def is_unknown(self, records: int) -> bool:
-        """Whether so many records came without an answer that was counted."""
+        """Whether this many records came although no answer was counted."""
         return records > 0 and self.requests == 0
 
 

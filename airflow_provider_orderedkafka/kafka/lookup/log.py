@@ -285,7 +285,7 @@ def ended(config: Mapping[str, str], offsets: Mapping[TopicPartition, int]) -> s
 class Fence:
     """Marks, for each log, an end that it had at some moment after the fence was made.
 
-    A log that is being written is always longer than what was read of it. So fetches are tried further and further
+    A log that is being written is always longer than the part that was read. So fetches are tried further and further
     ahead until one is refused; the fence is passed once the log was read that far.
     """
 

@@ -48,7 +48,7 @@ class Part(NamedTuple):
     def of(cls, messages: list[Message], columns: Columns, settings: ReadSettings) -> "Part":
         """What these messages have. It is taken out of them at once: the client reuses their memory while it is hot.
 
-        Keys and values whose column nobody asked for are empty.
+        Keys and values of columns that were not asked for are empty.
         """
         found = headers_of(messages) if settings.include_headers else None
         return cls(

@@ -170,7 +170,7 @@ class Fetch:
         self._events = PartitionEvents(pooled, settings.deadline, rechecks)
 
     def run(self, piece: Slice, byte_budget: int | None = None) -> FetchedRecords | OverBudget:
-        """Fetch the records of this piece of the slice; what came of it before and is not known to follow comes again.
+        """Fetch the records of this piece of the slice; those that came before and are not known to follow come again.
 
         It stops at the memory budget; the piece is to be cut then. Raises DataLossError, UnreachableError,
         AccessDeniedError, UnknownTopicError or TopicChangedError.
@@ -322,7 +322,7 @@ class Fetch:
             self._consumer.incremental_unassign(self._named(ranks))
 
     def _close(self) -> None:
-        """Stop what is done; and what is ahead of the piece, if more of it would not fit into memory."""
+        """Stop what is done; and what is ahead of the piece, if more would not fit into memory."""
         self._look()
         self._unassign(np.flatnonzero(self._assigned & self._progress.finished()))
         if self._kept.bytes > self._ahead:

@@ -159,7 +159,7 @@ def _beyond(piece: Slice, ordered: Ordered) -> int:
     """How many records belong behind the end of their batch; UnreachableError if some do behind that of their slice.
 
     So it is where a broker was asked for a time that had fewer records than there were. Cut anew, a slice ends
-    elsewhere; nothing of it was handed on.
+    elsewhere; no record was handed on.
     """
     found = _behind(piece, piece.close, ordered)
     if piece.close is not None and found.size:

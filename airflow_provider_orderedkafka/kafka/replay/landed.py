@@ -33,7 +33,7 @@ _NONE: Final = np.zeros(0, np.int64)
 
 
 class Landed:
-    """Adding a row again changes nothing. A dead letter may stand for its whole record: for all rows of it."""
+    """Adding a row again changes nothing. A dead letter may stand for its whole record, with all its rows."""
 
     __slots__ = ("_dead", "_rows")
 

@@ -14,7 +14,7 @@ right, since nothing of the dead writer follows it. `again` counts what arrived 
 
 Where the settings of an output may not be read, its offsets tell: as long as each has its record, nothing was compacted
 away. Where some have none, it may have been, or transactions ended there, which looks the same: it gets the whole batch
-again, too, and it is not known what it has of it.
+again, too, and how much is there is not known.
 """
 
 import logging

@@ -99,7 +99,7 @@ def _file(key: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Alone:
-    """A mirror that is never read, and a task's memory that keeps nothing. `group` is told where the load stands."""
+    """A mirror that is never read, and a task's memory that keeps nothing. `group` follows the load."""
 
     kafka: Mapping[str, str] = field(default_factory=dict)
     group: str | None = None

@@ -244,7 +244,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
 
 
 def _work(found: argparse.Namespace, for_sink: Mapping[str, str]) -> Work:
-    """The work, of its own text, of a file, or of what lies beside the checkpoint."""
+    """The work, from its own text, a file, or the document beside the checkpoint."""
     named = {name for name, value in vars(found).items() if value not in (None, [])}
     if odd := sorted(named - WITH_A_WORK):
         raise SettingError(f"--{odd[0].replace('_', '-')} cannot be used with --work, which says it: leave it out")

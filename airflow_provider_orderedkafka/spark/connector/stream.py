@@ -1,7 +1,7 @@
 """A stream: its start, how far it may read, and the end of each batch; and what it has to know about the cluster.
 
-A batch ends at a cut, at most so many offsets away. What that is decided from is looked at once for an available-now
-query and anew for every trigger otherwise. A `Cluster` has the topics, and the log for the planner.
+A batch ends at a cut, at most `most` offsets away. The cluster is looked at once for an available-now query, and again
+for every trigger otherwise. A `Cluster` has the topics, and the log for the planner.
 
 Spark logs only the end offset of a batch, and plans a logged batch again from two offsets alone. So an offset carries
 its place, the settings its batch was read with, and the times that a minimum and a delay count from.
@@ -208,7 +208,7 @@ class Stream:
         return self._limited(at, self._offset(place, Offsets(added), seen, at.first_looked_at, seen.now))
 
     def done(self, at: StreamOffset) -> None:
-        """Show in the group that is to be told, if there is one, that all before this place is done."""
+        """Commit this place, before which all is done, in the consumer group that was asked for, if any."""
         group = self._options.commit_group
         if group is not None and self._shown != at.place.offsets:
             show_place(self._options.kafka, group, at.place.offsets)

@@ -101,7 +101,7 @@ class SparkEngine:
 
     def failed_part(self, frame: "DataFrame", parts: int) -> int | None:
         """By the one task that failed, of as many as there are parts; several may fail at once, each by itself."""
-        with suppress(Exception):  # of a plan, or of a Spark that tells it in another way: what failed is told without
+        with suppress(Exception):  # of a plan, or of a Spark that shows it in another way: the error does without
             tasks, failed = failed_tasks(self.session)
             if tasks == parts and len(failed) == 1 and made_where_read(frame):
                 return failed.pop()

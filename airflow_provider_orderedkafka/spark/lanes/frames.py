@@ -79,7 +79,7 @@ class Counters:
             self.late.add((number, partition), tally.late[partition])
 
     def add_traffic(self, traffic: Traffic) -> None:
-        """Report what came for a slice, in a task; all of it counts, however often Spark reads the slice."""
+        """Report what came for a slice, in a task; every time that Spark reads the slice counts."""
         once = token_hex(8)
         self.fetched.add(once, traffic.fetched_bytes)
         self.requests.add(once, traffic.requests)

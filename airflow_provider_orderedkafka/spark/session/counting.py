@@ -118,7 +118,7 @@ def results(rows: "DataFrame") -> list[Any]:
 
 
 class LastHeard:
-    """What was heard of a batch last: for moments in which Spark has no plan of it, and of no other batch."""
+    """What was heard last of a batch, and of no other one: for moments in which Spark has no plan of it."""
 
     def __init__(self) -> None:
         self._batch, self._within = 0, Within()

@@ -1,7 +1,7 @@
 """Find the package's own errors in the text of a failed Spark task, and classify the others.
 
 What a user's code raised is shown with the user's own frames, innermost first; those of Python, PySpark and this
-package are left out. All of it is one line, since an error of a task travels as text.
+package are left out. The message is one line, since an error of a task travels as text.
 """
 
 import re
@@ -75,7 +75,7 @@ def classify_failure(error: BaseException) -> OrderedKafkaError:
 
 
 def _of_spark(name: str, text: str) -> OrderedKafkaError:
-    """What Spark itself says: an error of its setup is told in a sentence, and stays until somebody mends it."""
+    """What Spark itself says: an error of its setup becomes a sentence, and stays until somebody mends it."""
     if found := NO_CLASSES.search(text):
         what = f"catalog {found['catalog']!r}" if found["catalog"] else f"format {found['format']!r}"
         return SettingError(

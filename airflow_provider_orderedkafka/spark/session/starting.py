@@ -51,7 +51,7 @@ NOT_INHERITED = {f"spark.executorEnv.{OPTIONS_VARIABLE}": ""}
 """With a local master, Python's workers would inherit it from spark-submit's JVM, which cannot forget it."""
 
 OFTEN = {"spark.executor.heartbeatInterval": "5s"}
-"""How often executors tell how far their tasks are, unless that is set: progress that is told is as old as this."""
+"""How often executors report how far their tasks are, unless that is set: progress may be as old as this."""
 
 LOG_LEVEL = "spark.log.level"
 EXTENSIONS = "spark.sql.extensions"

@@ -103,7 +103,7 @@ def send(producer: Any, *record: Any, timestamp: int) -> None:
     while True:
         try:
             producer.produce(*record, timestamp=timestamp)
-        except BufferError:  # the queue is full: let some of it go out
+        except BufferError:  # the queue is full: let some records go out
             producer.poll(0.05)
         else:
             return

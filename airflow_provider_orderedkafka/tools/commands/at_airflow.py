@@ -46,7 +46,7 @@ class MetadataStore:
 
 
 def statuses() -> dict[str, Status | None]:
-    """How each load that Airflow knows stands, by its name; None for one that has told nothing that can be read."""
+    """How each load that Airflow knows stands, by its name; None for one without a status that can be read."""
     names = [unquote(uri.rpartition("/")[2]) for uri in _ledger_assets()]
     return {name: _status(MetadataStore(name).get(STATUS)) for name in names}
 

@@ -190,7 +190,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def explained(asked: str) -> list[Explained]:
-    """All that is known of it; `SettingError` if that is nothing."""
+    """All that is known about it; `SettingError` if that is nothing."""
     if asked.strip().isdecimal():
         return [_code(int(asked))]
     flat = " ".join(asked.split())

@@ -54,7 +54,7 @@ def _preview(load: OrderedLoad, start: str | None, end: str | None) -> "Preview"
 
 
 def _check_incremental(load: OrderedLoad, tasks: Iterable[Any]) -> None:
-    """`SettingError` for a load whose runs load something else than what is new: an interval, or what they are told."""
+    """`SettingError` for a load whose runs load something else than what is new: an interval, or a replay."""
     modes = {task.mode for task in tasks if hasattr(task, "mode")}
     if modes and "incremental" not in modes:
         how = "data intervals" if "interval" in modes else "replays"

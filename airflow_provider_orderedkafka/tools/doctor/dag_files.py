@@ -120,7 +120,7 @@ def _code(title: str, place: str) -> Finding:
 
 
 def _secrets(title: str, service: "Service", task: "ResolveOffsetRangeOperator") -> Finding:
-    """Whether the load's Kafka settings can be told to the service."""
+    """Whether the service can be given the load's Kafka settings."""
     from airflow_provider_orderedkafka.job import job_of
 
     try:
