@@ -45,7 +45,7 @@ from airflow_provider_orderedkafka.parsing import (
     topic_assets,
 )
 from airflow_provider_orderedkafka.services import Launch, Launcher, Service
-from airflow_provider_orderedkafka.telling import docs, metrics, status
+from airflow_provider_orderedkafka.telling import metrics, status
 
 if TYPE_CHECKING:
     from airflow.sdk import DAG, Asset, Context
@@ -63,6 +63,8 @@ def launched(
     more: Mapping[str, Any],
 ) -> "BaseOperator":
     """Make the user's operator and check it; `resolve` is the ID of the task whose range it loads."""
+    from airflow_provider_orderedkafka.operators.submit import DOC
+
     if "pre_execute" in more:
         raise SettingError(
             f"load {load.name!r}: pre_execute= of the task 'load' would replace what records the attempt before your "
@@ -70,9 +72,7 @@ def launched(
         )
     xcom = f"{{{{ ti.xcom_pull(task_ids='{resolve}', key='%s') }}}}"
     task = {
-        **with_assets(
-            {"inlets": [ledger_asset(load.name, load.ledger), *topic_assets(load)]}, {"doc_md": docs.LOAD, **more}
-        ),
+        **with_assets({"inlets": [ledger_asset(load.name, load.ledger), *topic_assets(load)]}, {"doc_md": DOC, **more}),
         "task_id": "load",
         "pre_execute": lambda context: begin_attempt(context, load, resolve),
     }

@@ -17,12 +17,22 @@ from airflow_provider_orderedkafka.loads.loading import committed_at
 from airflow_provider_orderedkafka.locations import local_root, read_report
 from airflow_provider_orderedkafka.operators.submit import flow_of
 from airflow_provider_orderedkafka.parsing import RENAMED
-from airflow_provider_orderedkafka.telling import docs, lineage, status
+from airflow_provider_orderedkafka.telling import lineage, status
 
 if TYPE_CHECKING:
     from airflow.sdk import Context, XComArg
 
     from airflow_provider_orderedkafka.audit.auditing import Audit
+
+DOC = """\
+Reads the output of the committed range again, and its source, and says whether what is in the one is what was in the
+other. It moves and changes nothing. The log and the XCom `audit` have what was found, with the places.
+
+It fails if something was found, and a retry would find the same. It is *skipped* if something cannot be known any more;
+the XCom `skipped` says why.
+
+**Cleared**, it reads both once more.
+"""
 
 
 class AuditOffsetRangeOperator(BaseOperator):
@@ -51,9 +61,7 @@ class AuditOffsetRangeOperator(BaseOperator):
         spark: SparkSubmit = SparkSubmit(),
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            **with_assets({"inlets": [ledger_asset(load.name, load.ledger)]}, {"doc_md": docs.AUDIT, **kwargs})
-        )
+        super().__init__(**with_assets({"inlets": [ledger_asset(load.name, load.ledger)]}, {"doc_md": DOC, **kwargs}))
         self.load = load
         self.range_id: Any = range_id
         self.checkpoint = checkpoint

@@ -19,10 +19,20 @@ from airflow_provider_orderedkafka.loads.books import in_numbers
 from airflow_provider_orderedkafka.loads.loading import CommitResult, commit
 from airflow_provider_orderedkafka.outputs import Output
 from airflow_provider_orderedkafka.parsing import RENAMED
-from airflow_provider_orderedkafka.telling import docs, metrics, status
+from airflow_provider_orderedkafka.telling import metrics, status
 
 if TYPE_CHECKING:
     from airflow.sdk import Context, XComArg
+
+DOC = """\
+Moves the ledger to where Spark stopped, if its report proves that everything before is loaded. Updates the consumer
+group `orderedkafka.<load>` and emits the output's asset event. The log has the numbers, and the lag that is left.
+
+A record is *late* if its timestamp is below its *order time*: the highest timestamp so far in its partition, and never
+below the time up to which the run before has loaded. It keeps its place, and is flagged.
+
+**Cleared**, it moves nothing twice; it emits the event again.
+"""
 
 
 class CommitOffsetRangeOperator(BaseOperator):
@@ -56,7 +66,7 @@ class CommitOffsetRangeOperator(BaseOperator):
             "trigger_rule": "none_failed_min_one_success",
             # At its first event Airflow creates the asset, and fails a task if another one does so at the same moment.
             "max_active_tis_per_dag": 1,
-            "doc_md": docs.COMMIT,
+            "doc_md": DOC,
             **kwargs,
         }
         ours: dict[str, list[Any]] = {

@@ -13,13 +13,18 @@ from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
 from airflow_provider_orderedkafka.loads import ledger_operations
 from airflow_provider_orderedkafka.loads.books import First
 from airflow_provider_orderedkafka.loads.ledger import LedgerStore
-from airflow_provider_orderedkafka.telling import docs
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
 ACTIONS = ("show", "abandon", "rewind")
 CURRENT = "current"
+
+DOC = """\
+Shows the ledger of a load, abandons its open range, or rewinds it. Unless confirmed, it only says what would change.
+
+**Cleared**, it does the same once more, from where the ledger stands by then.
+"""
 
 
 class LedgerOperationsOperator(BaseOperator):
@@ -55,7 +60,7 @@ class LedgerOperationsOperator(BaseOperator):
         ledger: str | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**with_assets({"inlets": [ledger_asset(load, ledger)]}, {"doc_md": docs.OPERATIONS, **kwargs}))
+        super().__init__(**with_assets({"inlets": [ledger_asset(load, ledger)]}, {"doc_md": DOC, **kwargs}))
         self.load = load
         self.action = action
         self.to = to

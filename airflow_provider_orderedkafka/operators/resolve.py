@@ -43,7 +43,7 @@ from airflow_provider_orderedkafka.locations import for_spark, keep_work
 from airflow_provider_orderedkafka.outputs import TEMPLATED, Output
 from airflow_provider_orderedkafka.parsing import RENAMED, check_first_rows, check_job, topics_here
 from airflow_provider_orderedkafka.services import Service
-from airflow_provider_orderedkafka.telling import docs, metrics, status
+from airflow_provider_orderedkafka.telling import metrics, status
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -52,6 +52,13 @@ if TYPE_CHECKING:
 
 OnClear = Literal["skip", "reload"]
 Planned = Range | NothingToLoad
+
+DOC = """\
+Decides which offsets this run loads, and stores that range before anything is read. The XCom `in_words` and the
+log have it by partition, with times in UTC. Skipped if there is nothing to load; the XCom `skipped` says why.
+
+**Cleared**, it gives the same range. A range that an ended run left open is taken over.
+"""
 
 
 class ResolveOffsetRangeOperator(BaseOperator):
@@ -108,7 +115,7 @@ class ResolveOffsetRangeOperator(BaseOperator):
                 "what its next run would load with `orderedkafka plan`"
             )
         ours = {"inlets": [ledger_asset(load.name, load.ledger)], "outlets": status.outlets(load)}
-        super().__init__(**with_assets(ours, {"doc_md": docs.RESOLVE, **kwargs}))
+        super().__init__(**with_assets(ours, {"doc_md": DOC, **kwargs}))
         self.load = load
         self.mode = mode
         self.start = start

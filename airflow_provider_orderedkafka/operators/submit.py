@@ -38,7 +38,7 @@ from airflow_provider_orderedkafka.loads.loading import load as what_to_do
 from airflow_provider_orderedkafka.locations import for_spark, local_root, read_report, readable
 from airflow_provider_orderedkafka.outputs import Output
 from airflow_provider_orderedkafka.parsing import RENAMED, check_job, no_checkpoint, topic_assets
-from airflow_provider_orderedkafka.telling import docs, lineage, metrics, status
+from airflow_provider_orderedkafka.telling import lineage, metrics, status
 
 if TYPE_CHECKING:
     from airflow.sdk import Context, XComArg
@@ -63,6 +63,14 @@ class Way:
 
 
 LAST_LINES = 20
+
+DOC = """\
+Runs Spark on the range: in time order, batch by batch. The log says how far it is, after each batch and, while a long
+one runs, every 10 seconds; so does `progress` in the task's state.
+
+**Cleared or retried**, it goes on where the last attempt stopped, and leaves out rows that are in the output already.
+Once the range is loaded, it starts nothing; once it is committed, it is skipped.
+"""
 
 
 class SubmitOrderedLoadOperator(BaseOperator):
@@ -101,7 +109,7 @@ class SubmitOrderedLoadOperator(BaseOperator):
         **kwargs: Any,
     ) -> None:
         inlets = {"inlets": [ledger_asset(load.name, load.ledger), *topic_assets(load)]}
-        super().__init__(**with_assets(inlets, {"doc_md": docs.LOAD, **kwargs}))
+        super().__init__(**with_assets(inlets, {"doc_md": DOC, **kwargs}))
         self.load = load
         self.range_id: Any = range_id
         self.to = to

@@ -29,7 +29,7 @@ from airflow_provider_orderedkafka.forms import asked
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.loads.books import look, wait
 from airflow_provider_orderedkafka.parsing import RENAMED
-from airflow_provider_orderedkafka.telling import docs, metrics, status
+from airflow_provider_orderedkafka.telling import metrics, status
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -37,6 +37,14 @@ if TYPE_CHECKING:
 POLL_SECONDS = 5.0
 
 Wait = Literal["scheduled", "always"]
+
+DOC = """\
+Waits, deferred, until there is enough to load: `min_offsets` offsets, or anything at all once `max_delay` has passed.
+Its log says what is there, and when the delay runs out. A run that a person started waits for nothing, unless asked to,
+and one that waits meanwhile gives way to it.
+
+**Cleared**, it looks again. If this run has a range already, there is nothing to wait for.
+"""
 
 
 class OffsetRangeSensor(BaseSensorOperator):
@@ -73,7 +81,7 @@ class OffsetRangeSensor(BaseSensorOperator):
                 f"load {load.name!r}: wait must be {' or '.join(map(repr, get_args(Wait)))}, found {wait!r}"
             )
         ours = {"inlets": [ledger_asset(load.name, load.ledger)]}
-        super().__init__(poke_interval=poke_interval, **with_assets(ours, {"doc_md": docs.WAIT, **kwargs}))
+        super().__init__(poke_interval=poke_interval, **with_assets(ours, {"doc_md": DOC, **kwargs}))
         self.load = load
         self.kind = kind
         self.wait = wait

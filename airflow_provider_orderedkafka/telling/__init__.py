@@ -1,1 +1,1 @@
-"""What a load tells of itself in Airflow: metrics, lineage, its status, the documentation of its tasks."""
+"""What a load tells of itself in Airflow: metrics, lineage, its status."""
