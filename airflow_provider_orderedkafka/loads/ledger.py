@@ -65,12 +65,6 @@ _NESTED = {
 Stored = TypeVar("Stored", bound=Document)
 
 
-class Listed(Protocol):
-    """A store that can be asked for its keys. Airflow's tasks cannot ask theirs."""
-
-    def keys(self) -> list[str]: ...
-
-
 class Store(Protocol):
     """A key-value store for documents. Each `set` is atomic; there is no compare-and-set."""
 
@@ -296,8 +290,8 @@ class LedgerStore:
             self._write(key, text)
 
     def kept(self) -> list[str]:
-        """The keys of all that is kept, where the store can be asked for them; parts are no documents."""
-        found = cast("Listed", self._store).keys()
+        """The keys of all that is kept, where the store has `keys`: Airflow's has none. Parts are no documents."""
+        found: list[str] = cast("Any", self._store).keys()
         return [key for key in found if key.count("/") == _NESTED.get(key.partition("/")[0])]
 
     def _replace(self, key: str, document: Document, before: Document | None) -> None:
@@ -341,14 +335,13 @@ class LedgerStore:
     def _read(self, kind: type[Stored], key: str) -> Stored | None:
         text = self.text(key)
         if text is not None and key == LEDGER and "moved_to" in json.loads(text):
-            raise LifecycleError(self._elsewhere(Moved.from_text(text).moved_to))
+            to = Moved.from_text(text).moved_to
+            raise LifecycleError(
+                f"the ledger of load {self.load!r} was moved to {to!r}: go on there, {setting_for(to)} in its "
+                f"OrderedLoad; if the move was interrupted, let it end with `orderedkafka ledger move {self.load} "
+                f"--to {to}`"
+            )
         return None if text is None else kind.from_text(text)
-
-    def _elsewhere(self, to: str) -> str:
-        return (
-            f"the ledger of load {self.load!r} was moved to {to!r}: go on there, {setting_for(to)} in its OrderedLoad; "
-            f"if the move was interrupted, let it end with `orderedkafka ledger move {self.load} --to {to}`"
-        )
 
     def _join(self, head: Any) -> str | None:
         names = _parts(head)
@@ -382,12 +375,9 @@ def _taken_apart(key: str, text: str, part: int) -> tuple[Any, dict[str, str]]:
     """The value to store under the key, and the parts of a large document."""
     if len(text) <= part:
         return json.loads(text), {}
-    parts = {f"{key}/{_digest(each)}": each for each in _cut(text, part)}
+    cut = (text[start : start + part] for start in range(0, len(text), part))
+    parts = {f"{key}/{_digest(each)}": each for each in cut}
     return {"parts": list(parts), "digest": _digest(text)}, parts
-
-
-def _cut(text: str, part: int) -> list[str]:
-    return [text[start : start + part] for start in range(0, len(text), part)]
 
 
 def _digest(text: str) -> str:

@@ -53,13 +53,10 @@ def opened_range(store: LedgerStore, ledger: Ledger) -> Range | None:
     return None if ledger.open is None else store.range(ledger.open.range_id)
 
 
-def _in(ledger: Ledger) -> str:
-    return f" of {ledger.home_file}" if ledger.home_file else ""
-
-
 def shown(ledger: Ledger, opened: Range | None = None) -> str:
+    file = f" of {ledger.home_file}" if ledger.home_file else ""
     lines = [
-        f"load          {ledger.load} (instance {ledger.instance}, home DAG {ledger.home_dag or 'none'}{_in(ledger)})",
+        f"load          {ledger.load} (instance {ledger.instance}, home DAG {ledger.home_dag or 'none'}{file})",
         f"revision      {ledger.revision}",
         f"last run      {'none yet' if ledger.last_run_at is None else Moment(ledger.last_run_at)}",
         f"first look    {Moment(ledger.first_looked_at)}",

@@ -75,7 +75,7 @@ def read_batches(slice_: Slice, settings: ReadSettings, tally: ReadTally | None 
     return _read(slice_, settings, tally, BatchBuilder.batch)
 
 
-def read_records(slice_: Slice, settings: ReadSettings, tally: ReadTally | None = None) -> Iterator["Records"]:
+def read_records(slice_: Slice, settings: ReadSettings, tally: ReadTally) -> Iterator["Records"]:
     """The same, for a plain copy."""
     from airflow_provider_orderedkafka.kafka.read.columns import Records
 

@@ -281,14 +281,10 @@ def probe(frames: RangeFrames, arguments: Arguments) -> Probe:
     return Probe(
         by_topic=by_topic,
         transformed=arguments.transform is not None or not (transforms or frames.making.idle),
-        rekeyed=transforms and _rekeyed(frames.making, sampled),
+        rekeyed=transforms and any(rekeys(each.column("key"), frames.making.split(each)[0]) for each in sampled),
         placement=_placement(sampled, max(by_topic.values())),
         columns=frames.made_columns(sampled) if transforms else None,
     )
-
-
-def _rekeyed(making: Making, sampled: list[Any]) -> bool:
-    return any(rekeys(batch.column("key"), making.split(batch)[0]) for batch in sampled)
 
 
 def _placement(sampled: list[Any], partitions: int) -> Placement | None:

@@ -43,7 +43,9 @@ class RowLimit:
     @classmethod
     def of(cls, frames: RangeFrames) -> Self:
         """That of a range, where it has one; rows in no order are refused then."""
-        return cls(frames, frames.loaded.rows_left is not None and gives_at_most_one(frames))
+        if frames.loaded.rows_left is None:
+            return cls(frames, at_most_one=False)
+        return cls(frames, frames.copied or frames.engine.facts(_in_order(frames, frames.rows)).at_most_one)
 
     def allot(self, batch: Batch, left: int) -> Allotment | None:
         """How far the batch goes with `left` rows; None where the whole batch passes.
@@ -113,11 +115,6 @@ class RowLimit:
     def _is_exact(self, cut: Batch, left: int) -> bool:
         """Whether no more rows come from the batch as it is cut."""
         return passes(self._count(cut, left + 1), left + 1)
-
-
-def gives_at_most_one(frames: RangeFrames) -> bool:
-    """Whether each record gives at most one row, by the plan; rows in no order are refused."""
-    return frames.copied or frames.engine.facts(_in_order(frames, frames.rows)).at_most_one
 
 
 def without_surplus(rows: "DataFrame", surplus: Surplus | None) -> "DataFrame":

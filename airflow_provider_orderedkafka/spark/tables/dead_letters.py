@@ -8,7 +8,7 @@ import secrets
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -38,38 +38,6 @@ if TYPE_CHECKING:
 
 
 PLACE = ("topic", "partition", "offset")
-
-
-class DeadLetterOutput(Protocol):
-    """Where dead letters go."""
-
-    @property
-    def named(self) -> str:
-        """The place as `<format>:<name>`."""
-        ...
-
-    @property
-    def location(self) -> str:
-        """Where it lies, if its name does not say that and Spark does."""
-        ...
-
-    def ends(self) -> Ends:
-        """Where it ends now, if its rows do not show their identities."""
-        ...
-
-    def joined(self, note: Note) -> Note:
-        """The note of a batch that this attempt continues."""
-        ...
-
-    def before(self, note: Note) -> KafkaBefore:
-        """The dead letters of a noted batch that are there."""
-        ...
-
-    def put(self, dead_letters: "DataFrame", note: Note) -> None: ...
-
-    def forget(self, names: Sequence[str]) -> None:
-        """Delete the dead letters of the range under its earlier names, before it is loaded again."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +114,7 @@ class DeadLetters:
     """Writes the bad records of batches as dead letters."""
 
     frames: RangeFrames
-    to: DeadLetterOutput
+    to: DeadLetterTopic | DeadLetterTable
 
     def write(self, batch: Batch, note: Note, there: Landed) -> Landed:
         """Write those of a batch that are not `there` yet, unless they are too many; return all that are there now."""
