@@ -15,9 +15,38 @@ if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
 
 
+DELAY: Final = 30
+"""Seconds between two questions to a service."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _OfAmazon(Service):
+    """What all of Amazon's have."""
+
+    extra: ClassVar = "amazon"
+    does_without_connection: ClassVar = True
+
+    conn_id: str = "aws_default"
+    region: str | None = None
+    conf: Mapping[str, Any] = field(default_factory=dict)
+    py_files: tuple[str, ...] = ()
+    hours: int = 12
+
+    @property
+    def waits(self) -> dict[str, Any]:
+        """The arguments of each operator that say where the service is, and how long Airflow waits for it."""
+        return {
+            "aws_conn_id": self.conn_id,
+            "region_name": self.region,
+            "waiter_delay": DELAY,
+            "waiter_max_attempts": self.hours * 3_600 // DELAY,
+            "deferrable": self.deferrable,
+        }
+
+
 @arguments(**ELSEWHERE)
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EmrServerless(Service):
+class EmrServerless(_OfAmazon):
     """Run the application on Amazon EMR Serverless, by Airflow's `EmrServerlessStartJobOperator`.
 
     :param code: The folder with what `orderedkafka bundle` writes, such as `"s3://bucket/code"`.
@@ -35,18 +64,10 @@ class EmrServerless(Service):
     :param operator: Further arguments of the operator.
     """
 
-    extra: ClassVar = "amazon"
-    does_without_connection: ClassVar = True
-
     application_id: str
     role: str
     environment: str | None = None
-    conn_id: str = "aws_default"
-    region: str | None = None
-    conf: Mapping[str, Any] = field(default_factory=dict)
     packages: str = ""
-    py_files: tuple[str, ...] = ()
-    hours: int = 12
 
     def __post_init__(self) -> None:
         Service.__post_init__(self)
@@ -57,17 +78,12 @@ class EmrServerless(Service):
     def __call__(self, launch: Launch) -> "BaseOperator":
         with provider(self):
             from airflow.providers.amazon.aws.operators.emr import EmrServerlessStartJobOperator
-        delay = 30
         asked = {
             "application_id": self.application_id,
             "execution_role_arn": self.role,
             "job_driver": {"sparkSubmit": self._job(launch)},
             "name": f"orderedkafka-{named(launch.load, 100)}",
-            "aws_conn_id": self.conn_id,
-            "region_name": self.region,
-            "waiter_delay": delay,
-            "waiter_max_attempts": self.hours * 3_600 // delay,
-            "deferrable": self.deferrable,
+            **self.waits,
         }
         made: BaseOperator = EmrServerlessStartJobOperator(**{**asked, **self.operator}, **launch.task)
         return made
@@ -106,7 +122,7 @@ def _check_words(service: str, settings: Mapping[str, Any], way_out: str) -> Non
 
 @arguments(**ELSEWHERE, job_flow_id="it is cluster=")
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EmrSteps(Service):
+class EmrSteps(_OfAmazon):
     """Run the application as a step of an Amazon EMR cluster that runs, by Airflow's `EmrAddStepsOperator`.
 
     :param code: The folder with what `orderedkafka bundle` writes, such as `"s3://bucket/code"`.
@@ -121,21 +137,12 @@ class EmrSteps(Service):
     :param operator: Further arguments of the operator.
     """
 
-    extra: ClassVar = "amazon"
-    does_without_connection: ClassVar = True
-
     cluster: str
-    conn_id: str = "aws_default"
-    region: str | None = None
-    conf: Mapping[str, Any] = field(default_factory=dict)
     packages: str = ""
-    py_files: tuple[str, ...] = ()
-    hours: int = 12
 
     def __call__(self, launch: Launch) -> "BaseOperator":
         with provider(self):
             from airflow.providers.amazon.aws.operators.emr import EmrAddStepsOperator
-        delay = 30
         words = ["spark-submit", "--deploy-mode", "cluster", "--py-files", ",".join([self.bundle, *self.py_files])]
         words += ["--packages", self.packages] if self.packages else []
         words += [part for name, value in self.conf.items() for part in ("--conf", f"{name}={value}")]
@@ -144,12 +151,8 @@ class EmrSteps(Service):
         asked = {
             "job_flow_id": self.cluster,
             "steps": [{"Name": name, "ActionOnFailure": "CONTINUE", "HadoopJarStep": step}],
-            "aws_conn_id": self.conn_id,
-            "region_name": self.region,
             "wait_for_completion": True,
-            "waiter_delay": delay,
-            "waiter_max_attempts": self.hours * 3_600 // delay,
-            "deferrable": self.deferrable,
+            **self.waits,
         }
         made: BaseOperator = EmrAddStepsOperator(**{**asked, **self.operator}, **launch.task)
         return made
@@ -161,7 +164,7 @@ class EmrSteps(Service):
     environment="Glue installs Python's packages itself: python_modules=('confluent-kafka',)",
 )
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Glue(Service):
+class Glue(_OfAmazon):
     """Run the application as a job of AWS Glue, which is made or brought up to date, by Airflow's `GlueJobOperator`.
 
     :param code: The folder with what `orderedkafka bundle` writes, in S3, such as `"s3://bucket/code"`.
@@ -183,21 +186,13 @@ class Glue(Service):
     :param operator: Further arguments of the operator.
     """
 
-    extra: ClassVar = "amazon"
-    does_without_connection: ClassVar = True
-
     role: str
     job: str | None = None
     version: str = "5.0"
     worker_type: str = "G.1X"
     workers: int = 2
     python_modules: tuple[str, ...] = ("confluent-kafka", "pyarrow==18.1.0")
-    conn_id: str = "aws_default"
-    region: str | None = None
-    conf: Mapping[str, Any] = field(default_factory=dict)
-    py_files: tuple[str, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
-    hours: int = 12
 
     def __post_init__(self) -> None:
         Service.__post_init__(self)
@@ -218,7 +213,6 @@ class Glue(Service):
     def __call__(self, launch: Launch) -> "BaseOperator":
         with provider(self):
             from airflow.providers.amazon.aws.operators.glue import GlueJobOperator
-        delay = 30
         asked = {
             "job_name": self.job or f"orderedkafka-{launch.load}",  # no other load's: it is brought up to date
             "script_location": launch.application,
@@ -228,11 +222,7 @@ class Glue(Service):
             "update_config": True,
             "concurrent_run_limit": 3,  # an attempt that is given up ends when the next one has begun
             "stop_job_run_on_kill": True,
-            "aws_conn_id": self.conn_id,
-            "region_name": self.region,
-            "waiter_delay": delay,
-            "waiter_max_attempts": self.hours * 3_600 // delay,
-            "deferrable": self.deferrable,
+            **self.waits,
         }
         if "durable" in parameters(GlueJobOperator):  # it would follow a run with other arguments
             asked["durable"] = False
