@@ -26,7 +26,7 @@ from airflow_provider_orderedkafka.core.codec import unpacked
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.job import LONGEST, Job, bundle_name
 from airflow_provider_orderedkafka.spark.bundle import build_code
-from airflow_provider_orderedkafka.tools.doctor import dag_files as the_doctor
+from airflow_provider_orderedkafka.tools.doctor import connections as the_doctor
 
 DAG = """
 from airflow.sdk import DAG

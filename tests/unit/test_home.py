@@ -14,7 +14,7 @@ from airflow_provider_orderedkafka.errors import LifecycleError, UnreachableErro
 from airflow_provider_orderedkafka.loads import books
 from airflow_provider_orderedkafka.loads.books import Home
 from airflow_provider_orderedkafka.operators.resolve import ResolveOffsetRangeOperator
-from airflow_provider_orderedkafka.tools.doctor.dag_files import compared
+from airflow_provider_orderedkafka.tools.doctor.connections import compared
 
 
 @pytest.fixture
