@@ -18,6 +18,7 @@ from importlib.metadata import version
 from itertools import pairwise
 from typing import Any, Final, Literal, TypeVar
 
+from airflow_provider_orderedkafka.core.checkpoint_files import DOCUMENT, WORKS
 from airflow_provider_orderedkafka.core.codec import Document, canonical, packed
 from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.core.notation.secrets import is_secret
@@ -42,8 +43,6 @@ LONGEST: Final = 4_000
 
 AT: Final = "at:"
 """What a word begins with that says where the work is to be read."""
-
-WORK: Final = "work.json"
 
 DISTRIBUTION: Final = "airflow-provider-orderedkafka"
 
@@ -318,10 +317,15 @@ class Work(Document):
     checkpoint: str
     report: str | None = None
 
-    def word(self, keep: Callable[[str], None]) -> str:
-        """As one word; one that would be too long is kept beside the checkpoint, and the word says so."""
-        word = packed(self.to_text())
+    def word(self, keep: Callable[[str, str], None]) -> str:
+        """As one word; one that would be too long is kept beside the checkpoint, by what it says, and the word says so.
+
+        So an application that begins late reads what it was begun with, whatever was asked for since.
+        """
+        text = self.to_text()
+        word = packed(text)
         if len(word) <= LONGEST:
             return word
-        keep(self.to_text())
-        return f"{AT}{self.checkpoint.rstrip('/')}/{WORK}"
+        name = f"{WORKS}/{sha256(text.encode()).hexdigest()[:16]}{DOCUMENT}"
+        keep(name, text)
+        return f"{AT}{self.checkpoint.rstrip('/')}/{name}"

@@ -12,10 +12,19 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from airflow_provider_orderedkafka.compat.airflow import has_asset_state
+from airflow_provider_orderedkafka.core.checkpoint_files import (
+    DOCUMENT,
+    LEASES,
+    NOTES,
+    RANGE,
+    REPORT,
+    SIGNS,
+    WORKS,
+    report_by,
+)
 from airflow_provider_orderedkafka.core.documents import Range, Report
 from airflow_provider_orderedkafka.core.notation.secrets import has_login, masked
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError, StateError
-from airflow_provider_orderedkafka.job import WORK
 from airflow_provider_orderedkafka.loads.ledger import LEDGER, LedgerStore, store_in
 from airflow_provider_orderedkafka.storage import LocalState, ObjectState, State, join, local_path
 
@@ -64,12 +73,6 @@ def open_location(location: str) -> State:
             "apache-airflow-providers-microsoft-azure), or name a folder that all of Airflow shares"
         ) from error
 
-
-RANGE = "range.json"
-REPORT = "report.json"
-NOTES = "notes"
-LEASE = "lease"
-DOCUMENT = ".json"
 
 AZURE = frozenset({"abfs", "abfss"})
 """Hadoop names these container@account, where others have no user, or Airflow's connection."""
@@ -131,7 +134,7 @@ def check_no_login(location: str) -> None:
 
 
 def report_location(checkpoint: str) -> str:
-    return f"{checkpoint.rstrip('/')}/{REPORT}"
+    return join(checkpoint, REPORT)
 
 
 def for_spark(location: str) -> str:
@@ -148,8 +151,7 @@ def for_spark(location: str) -> str:
 
 def read_report(checkpoint: str) -> Report | None:
     """The report, or None while there is none; a location with a scheme is read with Airflow's object storage."""
-    text = _read(report_location(checkpoint))
-    return None if text is None else Report.from_text(text)
+    return report_by(lambda name: _read(join(checkpoint, name)))
 
 
 def readable(checkpoint: str) -> str:
@@ -177,7 +179,7 @@ def reports_at(location: str) -> dict[str, Report | None]:
     names: list[str] = []
     with _explained(location), suppress(FileNotFoundError, NotADirectoryError):
         names = sorted(_name(each) for each in path_of(location).iterdir())
-    if LEASE in names:
+    if {LEASES, WORKS}.intersection(names):
         return {_name(location): None}
     folders = [name for name in names if name != LEDGER and not name.endswith(DOCUMENT)]
     return {name: read_report(f"{location.rstrip('/')}/{name}") for name in folders}
@@ -196,7 +198,7 @@ def has_notes(checkpoint: str) -> bool:
 
 def bound(checkpoint: str) -> bool:
     """Whether a range was ever taken there: it lies there, or its report does."""
-    return any(_read(join(checkpoint, name)) is not None for name in (RANGE, REPORT))
+    return any(_read(join(checkpoint, name)) is not None for name in SIGNS)
 
 
 def bind(checkpoint: str, loaded: Range) -> None:
@@ -205,8 +207,8 @@ def bind(checkpoint: str, loaded: Range) -> None:
         _write(checkpoint, RANGE, loaded.to_text())
 
 
-def keep_work(checkpoint: str, text: str) -> None:
-    _write(checkpoint, WORK, text)
+def keep_work(checkpoint: str, name: str, text: str) -> None:
+    _write(checkpoint, name, text)
 
 
 def is_there(location: str) -> bool | None:

@@ -30,7 +30,7 @@ from airflow_provider_orderedkafka.hooks.launching import (
     zipped,
 )
 from airflow_provider_orderedkafka.hooks.submission import SparkSubmit, Submission, rendered, submission, submit_command
-from airflow_provider_orderedkafka.job import WORK, Application, Job, Rows, Work, job_of
+from airflow_provider_orderedkafka.job import Application, Job, Rows, Work, job_of
 from airflow_provider_orderedkafka.load import OrderedLoad
 from airflow_provider_orderedkafka.loads.books import Books
 from airflow_provider_orderedkafka.loads.loading import Loading, place_of, stored_job
@@ -249,7 +249,7 @@ def _made(way: Way, attempt: int, work: Work, folder: Path, on_progress: Callabl
     """The process that submits it, with files in a private folder, and secrets in the environment only."""
     from airflow_provider_orderedkafka.hooks.spark_process import SparkProcess
 
-    path = folder / WORK
+    path = folder / "work.json"
     path.write_text(work.to_text(), encoding="utf-8")
     found = _with_files(way.submission, path, shipped=elsewhere(way.submission, way.environment))
     if way.private is not None:

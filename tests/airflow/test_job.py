@@ -179,7 +179,8 @@ def a_long_schema():
 def test_a_work_that_is_longer_than_an_argument_may_be_lies_beside_the_checkpoint(tmp_path):
     rows = Rows(decode=Decode(value=Avro(schema=a_long_schema())), bad_records=Allow(5, "dead"))
     argv = told_by_another_operator(KafkaOutput("out"), rows, str(tmp_path))
-    assert argv == ["--work", f"at:{tmp_path}/r1/work.json"]
+    [kept] = (tmp_path / "r1" / "works").iterdir()
+    assert argv == ["--work", f"at:{kept}"]
     found = read_arguments(argv, "program.py")
     assert (found.range, found.job.rows, found.checkpoint) == (LOADED, rows, f"{tmp_path}/r1")
 

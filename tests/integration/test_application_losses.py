@@ -106,5 +106,5 @@ def test_what_retention_took_is_an_error_that_no_retry_mends_where_nothing_else_
         app.load(loaded, "--output-topic", output, transform=transform)
     assert caught.value.code == 65
     assert f"{source}[0]@" in capsys.readouterr().err
-    failed = Report.from_text((app.checkpoint / "report.json").read_text())
+    failed = Report.from_text((app.checkpoint / "failure.json").read_text())
     assert (failed.complete, failed.rows_emitted, failed.stop) == (False, 0, loaded.start)

@@ -3,6 +3,7 @@
 PACKAGE = "airflow_provider_orderedkafka"
 BOOKS = "tests/unit/test_books.py"
 LIFE = "tests/property/test_lifecycle.py"
+CHECKPOINT = "tests/unit/test_checkpoint.py"
 
 COMPAT = "tests/airflow/test_compat.py"
 
@@ -70,6 +71,24 @@ MUTANTS = [
         f"{PACKAGE}/core/lifecycle.py",
         {"<= stop <= loaded.end.offsets[partition]": "<= stop"},
         (BOOKS,),
+    ),
+    (
+        "a failure takes the place of a report of success",
+        f"{PACKAGE}/spark/state/checkpoint.py",
+        {"self.state.put(FAILURE, report.to_text())": "self.state.put(REPORT, report.to_text())"},
+        (CHECKPOINT,),
+    ),
+    (
+        "who succeeds later replaces the report of who did first",
+        f"{PACKAGE}/spark/state/checkpoint.py",
+        {"return self.state.create(REPORT, report.to_text())": "return not self.state.put(REPORT, report.to_text())"},
+        (CHECKPOINT,),
+    ),
+    (
+        "the work of one attempt replaces that of another",
+        f"{PACKAGE}/job.py",
+        {"{sha256(text.encode()).hexdigest()[:16]}": "work"},
+        ("tests/unit/test_job.py",),
     ),
     (
         "take-over while the owner is active",

@@ -271,7 +271,7 @@ MUTANTS = [
     (
         "a newer attempt is not seen",
         f"{PACKAGE}/spark/state/lease.py",
-        {'if newest > self._name.removeprefix(f"{FOLDER}/"):': "if False:"},
+        {'if newest > self._name.removeprefix(f"{LEASES}/"):': "if False:"},
         ("tests/unit/test_lease.py",),
     ),
     (

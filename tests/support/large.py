@@ -181,7 +181,7 @@ class Large:
 
     def work(self) -> str:
         """What an application gets."""
-        return Work(self.range, self.job, "there").word(lambda text: None)
+        return Work(self.range, self.job, "there").word(lambda *kept: None)
 
     def plan_batches(self) -> object:
         """Where the first batches end."""

@@ -1,6 +1,5 @@
 """Ranges that applications in processes of their own load, attempt after attempt, and what lies beside them."""
 
-import json
 import random
 import zlib
 from collections.abc import Callable
@@ -13,6 +12,8 @@ import pytest
 from airflow_provider_orderedkafka.audit.auditing import Audit
 from airflow_provider_orderedkafka.core.documents import Range, Report
 from airflow_provider_orderedkafka.spark.app import run_available_now
+from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
+from airflow_provider_orderedkafka.storage import LocalState
 from support.audited import audit_of, prove
 from support.children import Moment, Submitted
 from support.outputs import by_key, by_nothing, by_partition
@@ -105,7 +106,9 @@ class Load:
 
     def report(self) -> Report:
         """The report beside the checkpoint."""
-        return Report.from_text((self.checkpoint / "report.json").read_text())
+        report = Checkpoint(LocalState(self.checkpoint)).report()
+        assert report is not None
+        return report
 
     def audit(self) -> Audit:
         """What an audit says of it."""
@@ -117,7 +120,7 @@ class Load:
 
     def complete(self) -> bool:
         """Whether there is a report of success."""
-        return self.there("report.json")() and self.report().complete
+        return self.there("report.json")()
 
     def there(self, name: str) -> Callable[[], bool]:
         """Whether this file is there."""
@@ -125,8 +128,10 @@ class Load:
 
     def stage(self) -> str:
         """How far the files say it is: what a kill at this moment interrupts."""
-        if self.there("report.json")():
-            return "after the report" if json.loads(self._text("report.json"))["complete"] else "after a failure"
+        if self.complete():
+            return "after the report"
+        if self.there("failure.json")():
+            return "after a failure"
         noted, counted = self.newest("notes"), self.newest("counts")
         if noted > counted:
             return "between a note and its counts"
@@ -137,6 +142,3 @@ class Load:
     def newest(self, folder: str) -> int:
         """The newest batch of those that are noted, or counted; 0 where none is."""
         return max((int(path.stem) for path in (self.checkpoint / folder).glob("[0-9]*")), default=0)
-
-    def _text(self, name: str) -> str:
-        return (self.checkpoint / name).read_text()

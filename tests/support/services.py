@@ -356,7 +356,7 @@ def by_shell(launch: Any) -> BaseOperator:
 
     command = " ".join([sys.executable, launch.application, *launch.arguments, "--option", f'"{SERVERS}"'])
     return BashOperator(
-        bash_command=f'{command}; code=$?; test -f "$REPORT" && exit $code',
+        bash_command=f'{command} && test -f "$REPORT"',
         env={"REPORT": launch.report},
         append_env=True,
         **launch.task,

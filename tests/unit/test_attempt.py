@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,6 +14,7 @@ from airflow_provider_orderedkafka.core.batches import Counts, Note, Tally
 from airflow_provider_orderedkafka.core.documents import Report
 from airflow_provider_orderedkafka.core.order.positions import Offsets
 from airflow_provider_orderedkafka.errors import FencedError, StateError
+from airflow_provider_orderedkafka.locations import read_report
 from airflow_provider_orderedkafka.spark.application.attempt import Attempt, already_loaded
 from airflow_provider_orderedkafka.spark.application.batch_loop import Writer
 from airflow_provider_orderedkafka.spark.application.report import Ending, report
@@ -160,10 +161,32 @@ def test_an_attempt_that_stood_still_as_it_ended_leaves_the_proof_of_one_that_en
             ending.move()
         if ending.done:
             return
-        other.put_report(DONE)
+        first = other.put_report(DONE)
         other.clean()
         ending.finish()
-        found = other.proof(LOADED)
-        assert found is not None
-        assert (found.stop, found.rows_emitted) == (DONE.stop, DONE.rows_emitted)
+        assert other.proof(LOADED) == first
+        assert (first.stop, first.rows_emitted) == (DONE.stop, DONE.rows_emitted)
     raise AssertionError("it never ended")
+
+
+class FailsLate(Attempt):
+    """One that fails when another one has succeeded, and has not tidied up yet."""
+
+    def _loaded(self, *_: object) -> StateError:
+        Checkpoint(self._checkpoint.state).put_report(DONE)
+        return StateError("the disk is full")
+
+
+def test_a_failure_that_comes_late_leaves_the_report_of_who_has_succeeded_to_airflow_too(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(LocalState(tmp_path))
+    checkpoint.take_up(LOADED)
+    with pytest.raises(StateError, match="full"):
+        FailsLate(LazySession(), checkpoint, None).run(LOADED, never)
+    assert checkpoint.proof(LOADED) == read_report(str(tmp_path)) == DONE
+
+
+def test_the_newest_failure_is_what_airflow_reads_where_nobody_has_succeeded(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(LocalState(tmp_path))
+    for number in (1, 2):
+        checkpoint.put_report(replace(DONE, attempt=number, complete=False))
+    assert read_report(str(tmp_path)) == replace(DONE, attempt=2, complete=False)

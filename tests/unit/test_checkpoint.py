@@ -250,11 +250,51 @@ def test_the_newest_counts_are_those_of_the_highest_batch(checkpoint: Checkpoint
     assert found.batch == 10
 
 
-@pytest.mark.parametrize("left", ["lease/000001-a.json", "notes/1.json", "counts/1.json", "report.json"])
+def test_the_report_of_who_succeeded_first_holds_and_no_failure_takes_its_place(checkpoint: Checkpoint) -> None:
+    first, second = done(a_range()), replace(done(a_range()), attempt=2)
+    assert checkpoint.put_report(failed()) == checkpoint.report() == failed()
+    assert checkpoint.put_report(first) == first
+    assert checkpoint.put_report(second) == first
+    checkpoint.put_report(failed())
+    assert checkpoint.report() == checkpoint.proof(a_range()) == first
+
+
+def test_the_newest_failure_is_reported_where_nobody_has_succeeded(checkpoint: Checkpoint) -> None:
+    for number in (1, 2):
+        checkpoint.put_report(replace(failed(), attempt=number))
+    assert checkpoint.report() == replace(failed(), attempt=2)
+    assert checkpoint.proof(a_range()) is None
+
+
+def test_a_failure_that_an_earlier_release_left_in_the_place_of_the_report_gives_way(checkpoint: Checkpoint) -> None:
+    checkpoint.state.put("report.json", failed().to_text())
+    assert checkpoint.report() == failed()
+    checkpoint.put_report(replace(failed(), attempt=2))
+    assert checkpoint.report() == replace(failed(), attempt=2)
+    assert checkpoint.put_report(done(a_range())) == checkpoint.report() == done(a_range())
+
+
+class WithoutCreates(LocalState):
+    """A store that cannot tell who of two was first."""
+
+    def create(self, name: str, text: str) -> bool:
+        raise SettingError(f"{name} cannot be created: {len(text)}")
+
+
+def test_a_store_that_cannot_tell_who_was_first_holds_a_report_of_success_all_the_same(tmp_path: Path) -> None:
+    found = Checkpoint(WithoutCreates(tmp_path))
+    found.take_up(a_range())
+    assert found.put_report(done(a_range())) == found.report() == done(a_range())
+    assert found.put_report(replace(done(a_range()), attempt=2)) == done(a_range())
+
+
+@pytest.mark.parametrize(
+    "left", ["lease/000001-a.json", "notes/1.json", "counts/1.json", "report.json", "failure.json"]
+)
 def test_a_checkpoint_that_lost_its_range_but_not_all_the_rest_is_refused(tmp_path: Path, left: str) -> None:
     found = Checkpoint(LocalState(tmp_path))
     found.take_up(a_range())
-    found.state.put(left, failed().to_text() if left == "report.json" else "{}")
+    found.state.put(left, failed().to_text() if left in ("report.json", "failure.json") else "{}")
     found.state.delete("range.json")
     with pytest.raises(StateError, match="lost"):
         found.take_up(a_range())

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import fields, replace
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -16,6 +17,7 @@ from airflow_provider_orderedkafka.job import LONGEST, RULES, Allow, Application
 from airflow_provider_orderedkafka.loads.loading import old_job
 from airflow_provider_orderedkafka.outputs import DeltaOutput, FilesOutput, IcebergOutput, KafkaOutput, NewTopics
 from airflow_provider_orderedkafka.spark.application.command import read_arguments
+from airflow_provider_orderedkafka.storage import LocalState
 
 TABLE = IcebergOutput("lake.shop.orders")
 DEAD = Allow(10, to="dead")
@@ -233,10 +235,9 @@ def work_of(partitions: int, checkpoint: str) -> Work:
 
 @pytest.mark.parametrize(("partitions", "kept"), [(100, False), (200, False), (300, True)])
 def test_a_work_is_one_word_and_lies_beside_the_checkpoint_where_that_would_be_too_long(partitions, kept, tmp_path):
-    work, path = work_of(partitions, str(tmp_path)), tmp_path / "work.json"
-    word = work.word(path.write_text)
-    assert path.exists() == kept
-    assert (word == f"at:{path}") == kept
+    work, state = work_of(partitions, str(tmp_path)), LocalState(tmp_path)
+    word = work.word(state.put)
+    assert [f"at:{tmp_path}/works/{name}" for name in state.names("works")] == ([word] if kept else [])
     assert len(word) <= LONGEST
     found = read_arguments(["--work", word, "--option", "kafka.bootstrap.servers=broker:9092"], "app.py")
     assert (found.range, found.job, found.checkpoint) == (work.range, work.job, work.checkpoint)
@@ -249,6 +250,20 @@ def test_ten_thousand_partitions_and_a_schema_of_30_kb_fit_with_kafka_s_settings
     rows = Rows(decode=Decode(value=Avro(schema=json.dumps(schema))), transform="my_app:flat")
     work = replace(work_of(10_000, str(tmp_path)), job=Job(KafkaOutput("orders-ordered"), rows))
     assert len(json.dumps(schema)) > 30_000
-    word = work.word((tmp_path / "work.json").write_text)
+    word = work.word(LocalState(tmp_path).put)
     assert len(word) + LONGEST + len("--work --option") < 10_000  # Databricks takes so much, and the others more
-    assert Work.from_text((tmp_path / "work.json").read_text()) == work
+    assert Work.from_text(Path(word.removeprefix("at:")).read_text()) == work
+
+
+def test_who_begins_late_reads_the_work_that_it_was_begun_with_whatever_was_asked_for_since(tmp_path):
+    asked = [replace(work_of(300, str(tmp_path)), job=Job(KafkaOutput(to))) for to in ("first", "second")]
+    first, _ = [work.word(LocalState(tmp_path).put) for work in asked]
+    found = read_arguments(["--work", first, "--option", "kafka.bootstrap.servers=broker:9092"], "app.py")
+    assert found.job == asked[0].job
+
+
+def test_a_work_that_an_earlier_release_left_beside_the_checkpoint_is_read(tmp_path):
+    work = work_of(300, str(tmp_path))
+    (tmp_path / "work.json").write_text(work.to_text())
+    words = ["--work", f"at:{tmp_path}/work.json", "--option", "kafka.bootstrap.servers=broker:9092"]
+    assert read_arguments(words, "app.py").job == work.job

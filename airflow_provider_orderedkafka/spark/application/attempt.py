@@ -106,7 +106,7 @@ class Attempt:
             ending = replace(ending, before=before, after=self._after)
         found = report(loaded, counts, ending)
         if not isinstance(error, FencedError):
-            self._checkpoint.put_report(found)
+            found = self._checkpoint.put_report(found)
         if error is None:
             self._checkpoint.clean()
             return found

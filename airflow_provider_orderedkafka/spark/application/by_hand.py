@@ -20,6 +20,7 @@ from functools import partial
 from typing import Any
 
 from airflow_provider_orderedkafka.core import lifecycle
+from airflow_provider_orderedkafka.core.checkpoint_files import NOTES
 from airflow_provider_orderedkafka.core.codec import canonical
 from airflow_provider_orderedkafka.core.documents import Ledger, Range
 from airflow_provider_orderedkafka.core.lifecycle import Action
@@ -34,7 +35,7 @@ from airflow_provider_orderedkafka.loads.loading import commit, load
 from airflow_provider_orderedkafka.loads.resolving import resolve
 from airflow_provider_orderedkafka.spark.connector.stream import terms_of
 from airflow_provider_orderedkafka.spark.lanes.making import Arguments
-from airflow_provider_orderedkafka.spark.state.checkpoint import NOTES, Checkpoint
+from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
 from airflow_provider_orderedkafka.storage import State
 
 LEDGER_BEFORE, RANGE_BEFORE = "ledger.json", "range.json"

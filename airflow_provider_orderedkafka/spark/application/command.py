@@ -18,7 +18,7 @@ from airflow_provider_orderedkafka.core.order.positions import whole_number
 from airflow_provider_orderedkafka.decoding.formats import Decode
 from airflow_provider_orderedkafka.decoding.registry import Registry
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.job import AT, WORK, Allow, Job, Rows, Work
+from airflow_provider_orderedkafka.job import AT, Allow, Job, Rows, Work
 from airflow_provider_orderedkafka.kafka.clients.config import PREFIX, KafkaConfig
 from airflow_provider_orderedkafka.outputs import (
     OF_THE_SINK,
@@ -270,9 +270,9 @@ def _beside(location: str) -> str:
     from airflow_provider_orderedkafka.spark.session.starting import lent_session
     from airflow_provider_orderedkafka.spark.state.checkpoint import open_state
 
-    folder = location.removesuffix(f"/{WORK}")
+    folder, _, name = location.rpartition("/")
     with lent_session(folder) as session:
-        text = open_state(folder, session).get(WORK)
+        text = open_state(folder, session).get(name)
     if text is None:
         raise SettingError(f"--work says that its text is at {location!r}, and there is none: was it deleted?")
     return text

@@ -1,16 +1,4 @@
-"""The files beside the checkpoint of a range, by name.
-
-range.json            the range, written before its first attempt is counted: another one is refused here
-work.json             range and job, where they are too long for an argument
-lease/<term>.json     who works on it
-setups/<hash>.json    how it is loaded, and jobs/<hash>.json what was asked for, by what they say: none replaces another
-notes/<batch>/<term>.json   written before a batch's first write, by each attempt for itself: that of the newest counts,
-                      which had seen those before; it names a setup, which every later attempt has to fit
-allotments/<batch>.json   where the row limit ends inside a batch
-counts/<batch>.json   written after a batch's last write
-plan/<token>/         planned batches that an attempt streams: never read again
-report.json           what came of it; all else is deleted when the range is done
-"""
+"""The documents beside the checkpoint of a range, as its attempts read and write them."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -18,26 +6,32 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from airflow_provider_orderedkafka.core.batches import Allotment, Counts, Note, Planned, Setup
+from airflow_provider_orderedkafka.core.checkpoint_files import (
+    AFTER_THE_RANGE,
+    ALLOTMENTS,
+    COUNTS,
+    DOCUMENT,
+    FAILURE,
+    JOBS,
+    LEASES,
+    NOTES,
+    PLAN,
+    RANGE,
+    REPORT,
+    SETUP_BEFORE,
+    SETUPS,
+    SIGNS,
+    WORK_BEFORE,
+    WORKS,
+    proof_by,
+    report_by,
+)
 from airflow_provider_orderedkafka.core.codec import Document
 from airflow_provider_orderedkafka.core.documents import Range, Report
 from airflow_provider_orderedkafka.core.lifecycle import way_out
 from airflow_provider_orderedkafka.errors import SettingError, StateError
-from airflow_provider_orderedkafka.job import WORK, Job
+from airflow_provider_orderedkafka.job import Job
 from airflow_provider_orderedkafka.storage import LocalState, State, join, local_path
-
-RANGE = "range.json"
-SETUP = "setup.json"
-"""The one setup that earlier releases kept."""
-SETUPS, JOBS = "setups", "jobs"
-REPORT = "report.json"
-LEASES = "lease"
-NOTES, ALLOTMENTS, COUNTS = "notes", "allotments", "counts"
-PLAN = "plan"
-OF_SPARK = "spark"
-"""What earlier releases kept for Spark's query."""
-
-AFTER_THE_RANGE = frozenset({SETUP, SETUPS, JOBS, REPORT, LEASES, NOTES, ALLOTMENTS, COUNTS, PLAN, OF_SPARK})
-"""What is only ever written once the range lies there."""
 
 Kind = TypeVar("Kind", bound=Document)
 
@@ -64,22 +58,29 @@ class Checkpoint:
         return self.state.location
 
     def report(self) -> Report | None:
-        return self._get(REPORT, Report)
+        return report_by(self.state.get)
 
     def proof(self, loaded: Range) -> Report | None:
         """The complete report of this range, if there is one; raises if it is another range's."""
-        found = self.report()
-        if found is None or not found.complete:
-            return None
-        self._check_bound(loaded, found.range_id, same=found.is_of(loaded))
+        found = proof_by(self.state.get)
+        if found is not None:
+            self._check_bound(loaded, found.range_id, same=found.is_of(loaded))
         return found
 
-    def put_report(self, report: Report) -> None:
-        self.state.put(REPORT, report.to_text())
+    def put_report(self, report: Report) -> Report:
+        """Store what came of an attempt; the report that holds, which is that of who succeeded first."""
+        if not report.complete:
+            self.state.put(FAILURE, report.to_text())
+            return report
+        if self._created(report):
+            return report
+        if (found := proof_by(self.state.get)) is None:
+            self.state.put(REPORT, report.to_text())
+        return found or report
 
     @property
     def bound(self) -> bool:
-        return not {RANGE, REPORT}.isdisjoint(self.state.names())
+        return not set(SIGNS).isdisjoint(self.state.names())
 
     def bind(self, loaded: Range) -> None:
         """Write the range here, before an attempt is counted."""
@@ -89,16 +90,15 @@ class Checkpoint:
     def take_up(self, loaded: Range, attempt: int | None = None) -> None:
         """Bind the checkpoint to this range; raises if it is bound to another one or has lost its notes."""
         found = self._get(RANGE, Range)  # before the report: who is done deletes it after writing that
-        report = self.report()
         if found is not None:
             same = found.fingerprint == loaded.fingerprint  # what the digest is about, `set_up` compares
             self._check_bound(loaded, found.id, same=same)
             return
-        if report is not None:
+        if (report := self.report()) is not None:
             self._check_bound(loaded, report.range_id, same=report.is_of(loaded))
             if report.complete:
                 return
-        if AFTER_THE_RANGE.intersection(self.state.names()):
+        if report is not None or AFTER_THE_RANGE.intersection(self.state.names()):
             raise self._gone("has lost what was noted of the range: part of it was deleted")
         if (attempt or 1) > 1:
             raise self._gone(f"has nothing of the attempts before attempt {attempt}: is it another machine's disk?")
@@ -149,10 +149,10 @@ class Checkpoint:
 
     def counts(self) -> Counts | None:
         newest = _newest(self.state.names(COUNTS))
-        return None if newest is None else self._get(f"{COUNTS}/{newest}.json", Counts)
+        return None if newest is None else self._get(f"{COUNTS}/{newest}{DOCUMENT}", Counts)
 
     def put_counts(self, counts: Counts) -> None:
-        self._put(f"{COUNTS}/{counts.batch}.json", counts)
+        self._put(f"{COUNTS}/{counts.batch}{DOCUMENT}", counts)
 
     def plan(self, folder: str) -> str:
         return join(self.location, PLAN, folder)
@@ -173,17 +173,26 @@ class Checkpoint:
     def clean(self) -> None:
         """Delete all but the complete report, by which every other attempt ends well and cleans what is left.
 
+        And but for works, which those read first.
+
         killed or slow         what the next attempt finds
         before the range       the report; while the holder lives, it waits for the lease, and then finds the report
         before the lease       the same: a report that is complete is looked for before a range that is missing
         after the lease        the report
         """
-        for name in (*sorted(set(self.state.names()) - {REPORT, RANGE, LEASES, WORK}), RANGE, LEASES):
+        kept = {REPORT, RANGE, LEASES, WORKS, WORK_BEFORE}
+        for name in (*sorted(set(self.state.names()) - kept), RANGE, LEASES):
             self.state.delete(name)
 
     def _get(self, name: str, kind: type[Kind]) -> Kind | None:
         text = self.state.get(name)
         return None if text is None else kind.from_text(text)
+
+    def _created(self, report: Report) -> bool:
+        """Whether the report is now the first one there; where the store cannot tell, it is not known."""
+        with suppress(SettingError):
+            return self.state.create(REPORT, report.to_text())
+        return False
 
     def _put(self, name: str, document: Document) -> None:
         """Store a document only while `range.json` exists: a checkpoint that lost its notes must not look new."""
@@ -195,7 +204,7 @@ class Checkpoint:
         """Earlier releases kept one setup and no job."""
         assert self._setup is not None
         assert self._job is not None
-        begun = self._get(f"{SETUPS}/{note.setup}.json" if note.setup else SETUP, Setup)
+        begun = self._get(f"{SETUPS}/{note.setup}.json" if note.setup else SETUP_BEFORE, Setup)
         if begun is None:
             raise self._gone(f"has lost what batch {note.batch} was begun with: part of it was deleted")
         job = self._get(f"{JOBS}/{begun.job}.json", Job) if begun.job else None
@@ -234,7 +243,7 @@ class Checkpoint:
 
 
 def _newest(names: Sequence[str]) -> int | None:
-    return max((int(name.removesuffix(".json")) for name in names), default=None)
+    return max((int(name.removesuffix(DOCUMENT)) for name in names), default=None)
 
 
 def _told(setup: Setup) -> str:

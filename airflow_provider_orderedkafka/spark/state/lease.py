@@ -18,6 +18,7 @@ from threading import Event, Thread
 from typing import NamedTuple, Protocol
 
 from airflow_provider_orderedkafka.core.batches import Holding
+from airflow_provider_orderedkafka.core.checkpoint_files import DOCUMENT, LEASES
 from airflow_provider_orderedkafka.errors import FencedError, StateError
 from airflow_provider_orderedkafka.storage import State
 
@@ -26,8 +27,6 @@ LEASE = 20.0
 
 HEARTBEAT = 4.0
 """Seconds between two heartbeats."""
-
-FOLDER = "lease"
 
 
 class Clock(Protocol):
@@ -83,7 +82,7 @@ class Lease:
     @property
     def term(self) -> str:
         """The name of this hold; that of a later one is higher."""
-        return self._name.removeprefix(f"{FOLDER}/").removesuffix(".json")
+        return self._name.removeprefix(f"{LEASES}/").removesuffix(DOCUMENT)
 
     def acquire(self, on_wait: Callable[[Holding], None] = lambda _: None) -> None:
         """Take the lease, waiting for older holders; `FencedError` when a newer one is there."""
@@ -91,7 +90,7 @@ class Lease:
         attempt = self._number(max((each.attempt for each in older.values()), default=0))
         term = 1 + max((_term(name) for name in older), default=0)
         process = self._outside.processes.this()
-        self._name = f"{FOLDER}/{term:06d}-{self._outside.token}.json"
+        self._name = f"{LEASES}/{term:06d}-{self._outside.token}{DOCUMENT}"
         self._mine = Holding(attempt, *process, beat=0, beat_at=0, let_go=False)
         self._beaten = self._outside.clock.monotonic()
         self._beat()
@@ -113,9 +112,9 @@ class Lease:
 
     def check(self) -> None:
         """Raise `FencedError` if a newer attempt has appeared, or if the last heartbeat is older than the lease."""
-        names = self._outside.state.names(FOLDER)
+        names = self._outside.state.names(LEASES)
         newest = max(names, default="")
-        if newest > self._name.removeprefix(f"{FOLDER}/"):
+        if newest > self._name.removeprefix(f"{LEASES}/"):
             found = self._read(newest)
             who = f"attempt {found.attempt} (process {found.process} on {found.machine})" if found else newest
             raise FencedError(
@@ -157,10 +156,10 @@ class Lease:
 
     def _wait_for_older(self, on_wait: Callable[[Holding], None]) -> None:
         self.check()
-        mine = self._name.removeprefix(f"{FOLDER}/")
-        for name in [name for name in self._outside.state.names(FOLDER) if name < mine]:
+        mine = self._name.removeprefix(f"{LEASES}/")
+        for name in [name for name in self._outside.state.names(LEASES) if name < mine]:
             self._wait_for(name, on_wait)
-            self._outside.state.delete(f"{FOLDER}/{name}")
+            self._outside.state.delete(f"{LEASES}/{name}")
         self.check()
 
     def _wait_for(self, name: str, on_wait: Callable[[Holding], None]) -> None:
@@ -190,11 +189,11 @@ class Lease:
         return self._outside.clock.monotonic() - self._beaten >= LEASE
 
     def _holdings(self) -> dict[str, Holding]:
-        read = {name: self._read(name) for name in self._outside.state.names(FOLDER)}
+        read = {name: self._read(name) for name in self._outside.state.names(LEASES)}
         return {name: holding for name, holding in read.items() if holding is not None}
 
     def _read(self, name: str) -> Holding | None:
-        text = self._outside.state.get(f"{FOLDER}/{name}")
+        text = self._outside.state.get(f"{LEASES}/{name}")
         return None if text is None else Holding.from_text(text)
 
     def _held(self) -> Holding:

@@ -18,6 +18,8 @@ from pathlib import Path
 
 from airflow_provider_orderedkafka.core.batches import Progress
 from airflow_provider_orderedkafka.spark.application.command import read_arguments
+from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
+from airflow_provider_orderedkafka.storage import LocalState
 
 sys.path.append(str(Path(__file__).parents[2]))  # it runs in a process of its own
 
@@ -49,7 +51,7 @@ def main():
     if order[0] == "doubt":
         report = replace(report, dead_letters=2, may_be_doubled=3, may_be_out_of_order=4, lost=5)
         report = replace(report, fetched_bytes=600, needed_bytes=500, requests=6)
-    (checkpoint / "report.json").write_text(report.to_text())
+    Checkpoint(LocalState(checkpoint)).put_report(report)
     sys.exit(int(order[1]) if failed else 0)
 
 

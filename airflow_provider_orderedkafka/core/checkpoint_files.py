@@ -1,0 +1,62 @@
+"""The files beside the checkpoint of a range, by name, and what came of the range by those.
+
+range.json            the range, written before its first attempt is counted: another one is refused here
+works/<hash>.json     range and job, where they are too long for an argument
+lease/<term>.json     who works on it
+setups/<hash>.json    how it is loaded, and jobs/<hash>.json what was asked for, by what they say: none replaces another
+notes/<batch>/<term>.json   written before a batch's first write, by each attempt for itself: that of the newest counts,
+                      which had seen those before; it names a setup, which every later attempt has to fit
+allotments/<batch>.json   where the row limit ends inside a batch
+counts/<batch>.json   written after a batch's last write
+plan/<token>/         planned batches that an attempt streams: never read again
+failure.json          why the newest attempt that failed did
+report.json           what came of it, by who succeeded first: all else is deleted then, but for works that others read
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from .documents import Report
+
+RANGE: Final = "range.json"
+WORKS: Final = "works"
+LEASES: Final = "lease"
+SETUPS, JOBS = "setups", "jobs"
+NOTES, ALLOTMENTS, COUNTS = "notes", "allotments", "counts"
+PLAN: Final = "plan"
+FAILURE: Final = "failure.json"
+REPORT: Final = "report.json"
+DOCUMENT: Final = ".json"
+
+SETUP_BEFORE, WORK_BEFORE = "setup.json", "work.json"
+"""The one setup, and the one work, that earlier releases kept."""
+
+OF_SPARK: Final = "spark"
+"""What earlier releases kept for Spark's query."""
+
+AFTER_THE_RANGE = frozenset({SETUP_BEFORE, SETUPS, JOBS, LEASES, NOTES, ALLOTMENTS, COUNTS, PLAN, OF_SPARK})
+"""What is only ever written once the range lies there."""
+
+SIGNS = (RANGE, REPORT, FAILURE)
+"""By which it is seen that a range was ever taken there."""
+
+Read = Callable[[str], str | None]
+"""The text of the document of this name; None where there is none."""
+
+
+def proof_by(read: Read) -> Report | None:
+    """The report of success, if there is one."""
+    found = _report(read(REPORT))
+    return found if found is not None and found.complete else None
+
+
+def report_by(read: Read) -> Report | None:
+    """The report of success, or else the newest failure, which says nothing of an attempt that came further."""
+    found = _report(read(REPORT))
+    if found is not None and found.complete:
+        return found
+    return _report(read(FAILURE)) or found  # earlier releases kept failures in the place of the report
+
+
+def _report(text: str | None) -> Report | None:
+    return None if text is None else Report.from_text(text)
