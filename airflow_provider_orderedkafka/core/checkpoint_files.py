@@ -7,7 +7,8 @@ setups/<hash>.json    how it is loaded, and jobs/<hash>.json what was asked for,
 notes/<batch>/<term>.json   written before a batch's first write, by each attempt for itself: that of the newest counts,
                       which had seen those before; it names a setup, which every later attempt has to fit
 allotments/<batch>.json   where the row limit ends inside a batch
-counts/<batch>.json   written after a batch's last write
+counts/<batch>/<term>.json  written after a batch's last write, by each attempt for itself: they count where no newer
+                      one has noted the batch, which may know of more than they say
 plan/<token>/         planned batches that an attempt streams: never read again
 failure.json          why the newest attempt that failed did
 report.json           what came of it, by who succeeded first: all else is deleted then, but for works that others read

@@ -69,7 +69,7 @@ class Begun:
             watcher.join()
 
     def _kill(self, ended):
-        while not list(self.checkpoints.glob("*/counts/1.json")):
+        while not list(self.checkpoints.glob("*/counts/1/*.json")):
             if ended.wait(0.005):
                 return
         for process in psutil.Process().children(recursive=True):

@@ -81,7 +81,7 @@ def test_a_load_whose_executor_is_killed_at_work_ends_with_every_row_once_in_ord
     argv = [argument.removeprefix("support.") for argument in LANES[lane]]
     load = Load(kafka.bootstrap_servers, tmp_path, loaded, "--output-topic", output, *argv, **cluster.submit())
     application = load.start()
-    assert application.until(load.there("counts/2.json")), application.log()[-3000:]
+    assert application.until(load.there("counts/2")), application.log()[-3000:]
     cluster.now.touch()
     assert application.until(cluster.held.exists), application.log()[-3000:]
     cluster.kill_the_held_executor()

@@ -136,10 +136,22 @@ MUTANTS = [
         ("tests/property/test_standing_still.py",),
     ),
     (
-        "an attempt that ends goes by counts that another one may have tidied up",
-        f"{PACKAGE}/spark/application/attempt.py",
-        {"self._checkpoint.counts() if self._loop is None else self._loop.counts": "self._checkpoint.counts()"},
-        ("tests/unit/test_attempt.py",),
+        "what an attempt counts late stands for what a newer one has written",
+        f"{PACKAGE}/spark/state/checkpoint.py",
+        {"if newest and newest >= max(": "if newest or max("},
+        ("tests/unit/test_batches.py",),
+    ),
+    (
+        "an attempt that writes what another one has noted does not note it",
+        f"{PACKAGE}/spark/application/batch_loop.py",
+        {"if note != self._note:": "if note != found:"},
+        ("tests/unit/test_batches.py",),
+    ),
+    (
+        "what an attempt of an earlier release counts late stands for what a newer one has written",
+        f"{PACKAGE}/spark/state/checkpoint.py",
+        {"self._take_over_counts()\n": "pass\n"},
+        ("tests/unit/test_checkpoint.py",),
     ),
     (
         "an output on another cluster is the one that a batch was begun on",

@@ -31,7 +31,7 @@ MUTANTS = [
                 "written = self._work.writer.write(batch, note, before); "
                 "self._work.checkpoint.put_note(note); return written"
             ),
-            "self._work.checkpoint.put_note(note)\n        return note": "pass\n        return note",
+            "self._work.checkpoint.put_note(note)\n            self._note": "self._note",
         },
         (BATCHES,),
     ),

@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.attempt_laws import EXAMPLES, check_order, check_rows, come, lists, rows_of, shapes, troubles
+from support.attempt_laws import EXAMPLES, check_order, check_rows, come, lists, rewritten, rows_of, shapes, troubles
 from support.attempts import World
-from support.draws import Attempt, Come, Shape, Trouble
+from support.draws import Attempt, Change, Come, Shape, Trouble
 from support.small_kafka import DEAD
 
 from airflow_provider_orderedkafka.errors import FencedError, LedgerChangedError
@@ -40,6 +40,8 @@ still = st.builds(
 )
 
 COPYING = Shape((1,), False, False, False, "copy", "key", None, False, 1)
+KEEPING = replace(COPYING, keeps_last=True, batch_offsets=2)
+EVERYTHING_COMPACTED = Change("clean", 0, 100)
 RISING = tuple(Come(0, time, b"k", b"one") for time in range(6))
 DIES_AS_IT_WRITES = Attempt(troubles=(Trouble("output", 0, kills=True),))
 DIES_AFTER_ITS_FIRST_ROW = Attempt(troubles=(Trouble("output", 1, kills=True),), fates=(1,))
@@ -81,6 +83,23 @@ def test_whoever_stands_still_counts_no_batch_of_which_it_does_not_know_what_oth
         world.run(Attempt(fates=(1,), beside=((touch, DIES_AFTER_ITS_FIRST_ROW),)))
         world.finish()
         check(world)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 4])
+def test_whoever_stands_still_counts_no_batch_as_it_knows_it_that_another_one_has_written_again(rows):
+    """At any touch, while another attempt writes so many rows and dies.
+
+    The output was compacted meanwhile, so that it gets a batch again as a whole, which is counted as doubled.
+    """
+    other = Attempt(changes=(EVERYTHING_COMPACTED,), troubles=(Trouble("output", rows, kills=True),), fates=(1,))
+    for touch in range(70):
+        world = World(KEEPING, 1)
+        world.come(RISING)
+        world.run(Attempt(fates=(1,), beside=((touch, other),)))
+        world.finish()
+        [load] = world.loads
+        [(range_id, report)] = load.reports.items()
+        assert range_id in world.awoken or rewritten(world, load.ranges[range_id]) <= report.may_be_doubled, touch
 
 
 @pytest.mark.parametrize("other", [Attempt(), DIES_AS_IT_WRITES], ids=["loads all of it", "dies as it writes"])

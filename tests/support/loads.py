@@ -141,4 +141,4 @@ class Load:
 
     def newest(self, folder: str) -> int:
         """The newest batch of those that are noted, or counted; 0 where none is."""
-        return max((int(path.stem) for path in (self.checkpoint / folder).glob("[0-9]*")), default=0)
+        return max((int(path.parent.name) for path in (self.checkpoint / folder).glob("*/*.json")), default=0)

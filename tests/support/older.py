@@ -42,7 +42,7 @@ def begun_by_the_release_before(store: LedgerStore, digest: str) -> None:
             file.write_text(_as_before(file.read_text(), kind, **({"digest": digest} if kind == "range" else {})))
         if kind == "setup":
             file.rename(place / "setup.json")  # the one that it kept
-        if kind == "note":
+        if kind in ("note", "counts"):
             file.rename(file.parent.with_suffix(".json"))  # one for each batch
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from support.loop import PARTITION, Before, Killed, World, in_turn, place
 
-from airflow_provider_orderedkafka.core.batches import Batch, Note, Planned, Tally
+from airflow_provider_orderedkafka.core.batches import Batch, Counts, Note, Planned, Tally
 from airflow_provider_orderedkafka.errors import (
     CredentialsError,
     DataLossError,
@@ -52,6 +52,20 @@ def test_a_kill_in_the_middle_of_a_write_is_mended_by_a_replay_of_that_batch_alo
     assert w.writer.replays == [1]
     assert loop.counts.total.replayed == 5
     assert loop.counts.total.rows_emitted == 30
+
+
+def test_what_an_attempt_counts_late_does_not_stand_for_what_a_newer_one_has_written_of_the_batch(world) -> None:
+    w = world()
+    for term in ("000001-c", "000002-b", "000003-a"):
+        w.checkpoint.hold(term)
+        w.writer.failures = [Killed()]
+        with pytest.raises(Killed):
+            w.run()
+    w.checkpoint.hold("000002-b")
+    w.checkpoint.put_counts(Counts(1, Tally(), Tally(), 1, place(10), limit_spent=False))
+    w.checkpoint.hold("000004-d")
+    assert w.run().counts.total.rows_emitted == 30
+    assert w.writer.replays == [1, 1, 1]
 
 
 @pytest.mark.parametrize("order", [*permutations(range(3))], ids=str)

@@ -242,12 +242,76 @@ def test_how_far_the_row_limit_lets_a_batch_go_is_decided_once_by_whichever_atte
     assert checkpoint.allotment(1) == decided
 
 
+def counts(batch: int, may_be_doubled: int = 0) -> Counts:
+    total = Tally(may_be_doubled=may_be_doubled)
+    return Counts(batch, total, total, batch, place(batch), limit_spent=False)
+
+
+def held(checkpoint: Checkpoint, *terms: str) -> list[Checkpoint]:
+    """The same checkpoint, as attempts with these leases have it."""
+    found = [Checkpoint(checkpoint.state) for _ in terms]
+    for each, term in zip(found, terms, strict=True):
+        each.hold(term)
+    return found
+
+
 def test_the_newest_counts_are_those_of_the_highest_batch(checkpoint: Checkpoint) -> None:
     for number in (2, 10, 9):
-        checkpoint.put_counts(Counts(number, Tally(), Tally(), number, place(number), limit_spent=False))
-    found = checkpoint.counts()
+        checkpoint.put_counts(counts(number))
+    assert checkpoint.counts() == counts(10)
+
+
+def test_of_a_batch_that_several_have_counted_the_counts_of_the_newest_attempt_hold(checkpoint: Checkpoint) -> None:
+    older, newer = held(checkpoint, "000001-b", "000002-a")
+    newer.put_note(NOTE)
+    newer.put_counts(counts(1, may_be_doubled=3))
+    older.put_counts(counts(1))
+    assert older.counts() == newer.counts() == counts(1, may_be_doubled=3)
+
+
+def test_a_batch_that_a_newer_attempt_has_noted_since_is_not_counted_and_the_one_before_is(
+    checkpoint: Checkpoint,
+) -> None:
+    older, newer = held(checkpoint, "000001-b", "000002-a")
+    older.put_note(NOTE)
+    older.put_counts(counts(1))
+    newer.put_note(replace(NOTE, batch=2))
+    older.put_counts(counts(2))
+    assert newer.counts() == counts(1)
+    newer.put_counts(counts(2, may_be_doubled=3))
+    assert newer.counts() == counts(2, may_be_doubled=3)
+
+
+@pytest.mark.parametrize("note", ["notes/2.json", "notes/2/000001-b.json"])
+def test_what_earlier_releases_have_counted_by_batch_alone_is_gone_on_with(checkpoint: Checkpoint, note: str) -> None:
+    checkpoint.state.put("setup.json", SETUP.to_text())
+    checkpoint.state.put(note, replace(NOTE, batch=2).to_text())
+    for number in (1, 2):
+        checkpoint.state.put(f"counts/{number}.json", counts(number).to_text())
+    older, newer = held(checkpoint, "000001-b", "000002-a")
+    assert newer.counts() == counts(2)
+    newer.set_up(SETUP, JOB)
+    older.put_note(replace(NOTE, batch=3))
+    newer.put_note(replace(NOTE, batch=3))
+    older.put_counts(counts(3))
+    assert newer.counts() == counts(2)
+
+
+@pytest.mark.parametrize("before", [0, 2])
+def test_what_an_attempt_of_an_earlier_release_counts_once_a_newer_one_is_at_work_counts_for_nothing(
+    checkpoint: Checkpoint, before: int
+) -> None:
+    checkpoint.state.put("setup.json", SETUP.to_text())
+    for number in range(1, before + 1):
+        checkpoint.state.put(f"counts/{number}.json", counts(number).to_text())
+    checkpoint.put_note(replace(NOTE, batch=before + 1))
+    [newer] = held(checkpoint, "000002-a")
+    newer.set_up(SETUP, JOB)
+    newer.put_note(replace(NOTE, batch=before + 1))
+    checkpoint.state.put(f"counts/{before + 1}.json", counts(before + 1).to_text())
+    found = newer.counts()
     assert found is not None
-    assert found.batch == 10
+    assert (found.batch, found.end) == (before, place(before))
 
 
 def test_the_report_of_who_succeeded_first_holds_and_no_failure_takes_its_place(checkpoint: Checkpoint) -> None:

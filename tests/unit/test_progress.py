@@ -37,8 +37,8 @@ def planned(batch: int, *, about: bool = False) -> Planned:
 
 
 def told(out: StringIO, *, batches: int) -> StringIO:
-    printer = ProgressPrinter(a_range("r", 0, 0, 1_000), 1, None, out)
-    printer.begin(0)
+    printer = ProgressPrinter(a_range("r", 0, 0, 1_000), 1, out)
+    printer.begin(0, None)
     for batch in range(1, batches + 1):
         printer.tell(counts(batch), planned(batch), batch * 60_000)
     printer.close()
@@ -85,8 +85,8 @@ def test_an_attempt_that_came_to_no_batch_leaves_no_empty_line() -> None:
 
 def looked(out: StringIO, seconds: int, *, doing: str | Planned) -> StringIO:
     """A printer that looks each second after a batch."""
-    printer = ProgressPrinter(a_range("r", 0, 0, 1_000), 1, None, out)
-    printer.begin(0)
+    printer = ProgressPrinter(a_range("r", 0, 0, 1_000), 1, out)
+    printer.begin(0, None)
     printer.tell(counts(1), planned(1), 1_000)
     for second in range(2, seconds + 2):
         within = Within(second / 100, second * 2, 0, 40, 12)
@@ -117,7 +117,7 @@ def test_a_long_wait_says_what_is_waited_for() -> None:
 
 def test_several_things_in_turn_are_no_longer_silence_than_one() -> None:
     out = StringIO()
-    printer = ProgressPrinter(a_range("r", 0, 0, 1_000), 1, None, out)
+    printer = ProgressPrinter(a_range("r", 0, 0, 1_000), 1, out)
     for second in range(60):
         printer.look(f"step {second // 15}", lambda _: None, second * 1_000)
     said = ["step 0, for 10s", "step 1, for 5s", "step 2, for 0s", "step 2, for 10s", "step 3, for 5s"]

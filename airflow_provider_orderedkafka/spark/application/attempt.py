@@ -125,7 +125,7 @@ class Attempt:
         """Load the range's batches to its end; the error that ended it, if one did."""
         needed = () if self._job is None else self._job.rows.needed
         self._executors = in_background(lambda: check_executors(self._spark.started(), needed))
-        self._printer = ProgressPrinter(loaded, self._lease.attempt, self._checkpoint.counts())
+        self._printer = ProgressPrinter(loaded, self._lease.attempt)
         try:
             with Watch(self._look):
                 self._load(loaded, prepare())
@@ -134,7 +134,7 @@ class Attempt:
         finally:
             self._printer.close()
             self._stop()
-        return self._error() or _unfinished(loaded, self._checkpoint.counts())
+        return self._error() or _unfinished(loaded, None if self._loop is None else self._loop.counts)
 
     def _error(self) -> OrderedKafkaError | None:
         return (self._loop and self._loop.error) or self._heartbeat.lost
@@ -150,6 +150,7 @@ class Attempt:
         self._query = query = Query(writer.frames, self._checkpoint)
         work = Work(loaded, self._checkpoint, self._lease, plan, writer, limit, writer.frames.making.max_bad)
         self._loop = loop = BatchLoop(work, self)
+        print(_first_line(loaded, loop.counts, writer), flush=True)
         self._running = in_background(lambda: loop.run(query.run))
         self._running.result()
         if loop.error is None:
@@ -158,7 +159,7 @@ class Attempt:
     def ready(self) -> None:
         """Wait for the executors; from here on the speed is counted."""
         self._executors.result()
-        self._printer.begin(self._clock.now())
+        self._printer.begin(self._clock.now(), None if self._loop is None else self._loop.counts)
 
     def before_a_retry(self) -> None:
         self._wait_for_tasks()
@@ -314,7 +315,6 @@ class Loader:
         writer = self._make_sink(arguments, frames)
         check_location(self._spark.started(), checkpoint.location)
         checkpoint.set_up(writer.setup, arguments.job)
-        print(_first_line(loaded, checkpoint, writer), flush=True)
         if arguments.transform is not None and (found := sorted(volatile(writer.frames.rows))):
             print(_not_the_same_again(found), flush=True)
         if page := self._spark.started().sparkContext.uiWebUrl:
@@ -342,10 +342,12 @@ def _not_the_same_again(found: list[str]) -> str:
     )
 
 
-def _first_line(loaded: Range, checkpoint: Checkpoint, writer: Writer) -> str:
-    before, setup = checkpoint.counts(), writer.setup
+def _first_line(loaded: Range, before: Counts | None, writer: Writer) -> str:
+    setup = writer.setup
     done = 0 if before is None else before.end.offsets.since(loaded.start.offsets)
-    state = "from its start" if before is None else f"on from batch {before.batch}, {counted(done, 'offset')} done"
+    state = "from its start"
+    if before is not None and done:
+        state = f"on from batch {before.batch}, {counted(done, 'offset')} done"
     limit = "" if loaded.rows_left is None else f", at most {counted(loaded.rows_left, 'row')}"
     spans = f"{counted(loaded.offsets, 'offset')} of {', '.join(sorted(loaded.topics))}"
     return (

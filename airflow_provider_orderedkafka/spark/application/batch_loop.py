@@ -209,6 +209,7 @@ class BatchLoop:
         self._early: dict[int, Planned] = {}
         self._off_plan = False
         self._stopped = False
+        self._note: Note | None = None
         self.counts = work.checkpoint.counts()
         self.loading: Planned | None = None
         self.writing = False
@@ -307,7 +308,7 @@ class BatchLoop:
         _log.warning("batch %d failed and is run again: %s", batch.number, reason)
 
     def _noted(self, batch: Batch) -> tuple[Note, Before | None]:
-        """The batch's note, stored before a write and whenever it changes, and what landed before."""
+        """The batch's note, stored by this attempt before its write and whenever it changes, and what landed before."""
         output, found = self._work.writer.output, self._work.checkpoint.note(batch.number)
         if found is None:
             note, before = output.noted(batch, self._work.lease.attempt, self._work.checkpoint.put_note), None
@@ -315,8 +316,9 @@ class BatchLoop:
             note = output.joined(found)
             before = output.before(note)
             note = note.doubted(None if before is None else before.doubt)
-        if note != found:
+        if note != self._note:
             self._work.checkpoint.put_note(note)
+            self._note = note
         return note, before
 
     def _counted(self, batch: Batch, tally: Tally) -> Counts:

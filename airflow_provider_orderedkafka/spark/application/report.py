@@ -40,10 +40,10 @@ class ProgressPrinter:
     Where nothing was said for a while, `look` says what is waited for, or how far the batch is.
     """
 
-    def __init__(self, loaded: Range, attempt: int, counts: Counts | None, out: TextIO | None = None) -> None:
+    def __init__(self, loaded: Range, attempt: int, out: TextIO | None = None) -> None:
         self._loaded = loaded
         self._attempt = attempt
-        self._before = self._counts = counts
+        self._counts: Counts | None = None
         self._begun: AttemptStart | None = None
         self._out = out or sys.stdout
         self._terminal = self._out.isatty()
@@ -53,10 +53,10 @@ class ProgressPrinter:
         self._doing: tuple[str | Planned, int] | None = None
         self._lock = Lock()
 
-    def begin(self, now: int) -> None:
-        """Start to measure the speed, at the first batch."""
+    def begin(self, now: int, before: Counts | None) -> None:
+        """Start to measure the speed, at the first batch after those that were counted before."""
         if self._begun is None:
-            before = self._before
+            self._counts = before
             done = 0 if before is None else before.end.offsets.since(self._loaded.start.offsets)
             rows = 0 if before is None else before.total.rows_read
             self._begun = AttemptStart(self._loaded, self._attempt, now, done, rows)

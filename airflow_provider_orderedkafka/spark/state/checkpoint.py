@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from airflow_provider_orderedkafka.core.batches import Allotment, Counts, Note, Planned, Setup
+from airflow_provider_orderedkafka.core.batches import Allotment, Counts, Note, Planned, Setup, Tally
 from airflow_provider_orderedkafka.core.checkpoint_files import (
     AFTER_THE_RANGE,
     ALLOTMENTS,
@@ -112,7 +112,7 @@ class Checkpoint:
         return None
 
     def hold(self, term: str) -> None:
-        """Write notes as the holder of this lease, of those whose names are in their order."""
+        """Write notes and counts as the holder of this lease, of those whose names are in their order."""
         self._term = term
 
     def set_up(self, setup: Setup, job: Job) -> None:
@@ -121,6 +121,7 @@ class Checkpoint:
         newest = _newest(self.state.names(NOTES))
         if newest is not None:
             self.note(newest)
+            self._take_over_counts()
         self._put(f"{SETUPS}/{self._setup.key}.json", self._setup)
         self._put(f"{JOBS}/{job.key}.json", job)
 
@@ -148,11 +149,18 @@ class Checkpoint:
         return allotment if created else self.allotment(allotment.batch) or allotment
 
     def counts(self) -> Counts | None:
-        newest = _newest(self.state.names(COUNTS))
-        return None if newest is None else self._get(f"{COUNTS}/{newest}{DOCUMENT}", Counts)
+        """Those of the newest batch that is done: that whoever noted it last has counted."""
+        found = self.state.names(COUNTS)
+        batches = _folders(found)
+        for batch in sorted(batches, reverse=True):
+            newest = max(self.state.names(f"{COUNTS}/{batch}"), default="")
+            if newest and newest >= max(self.state.names(f"{NOTES}/{batch}"), default=""):
+                return self._get(f"{COUNTS}/{batch}/{newest}", Counts)
+        alone = None if batches else _newest(found)
+        return None if alone is None else self._get(f"{COUNTS}/{alone}.json", Counts)
 
     def put_counts(self, counts: Counts) -> None:
-        self._put(f"{COUNTS}/{counts.batch}{DOCUMENT}", counts)
+        self._put(f"{COUNTS}/{counts.batch}/{self._term}.json", counts)
 
     def plan(self, folder: str) -> str:
         return join(self.location, PLAN, folder)
@@ -200,6 +208,12 @@ class Checkpoint:
             raise lost
         self.state.put(name, document.to_text())
 
+    def _take_over_counts(self) -> None:
+        """Count what earlier releases have, who did by batch alone: what they count from now on counts for nothing."""
+        if not _folders(self.state.names(COUNTS)) and (loaded := self._get(RANGE, Range)) is not None:
+            none = Counts(0, Tally(), Tally(), 0, loaded.start, limit_spent=False)
+            self.put_counts(self.counts() or none)
+
     def _check_settings(self, note: Note) -> None:
         """Earlier releases kept one setup and no job."""
         assert self._setup is not None
@@ -244,6 +258,11 @@ class Checkpoint:
 
 def _newest(names: Sequence[str]) -> int | None:
     return max((int(name.removesuffix(DOCUMENT)) for name in names), default=None)
+
+
+def _folders(names: Sequence[str]) -> list[int]:
+    """The batches that have a folder of their own."""
+    return [int(name) for name in names if not name.endswith(DOCUMENT)]
 
 
 def _told(setup: Setup) -> str:
