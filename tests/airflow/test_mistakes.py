@@ -11,7 +11,8 @@ import pytest
 from confluent_kafka.admin import ResourceType
 from support import mistakes
 from support.certificates import Authority
-from support.mistakes import AT_LOOK, AT_PARSE, AT_START, says
+from support.messages import says
+from support.mistakes import AT_LOOK, AT_PARSE, AT_START
 from support.records import Record, Records
 from support.secured import Secured, SecuredKafka, let
 from support.topics import Topics

@@ -1,6 +1,5 @@
 """The mistakes that people make in a DAG file, and what each is told: here alone the wording of a message is pinned."""
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -75,11 +74,6 @@ class Mistake(NamedTuple):
     @property
     def file(self) -> str:
         return FILE.format(code=self.code.replace("\n", "\n    "), dag=self.dag)
-
-
-def says(message: str, said: str) -> bool:
-    """Whether a message has these parts, which ` ... ` divides, in their order."""
-    return re.search(".*".join(map(re.escape, said.split(" ... "))), message, re.DOTALL) is not None
 
 
 def written() -> Iterator[Mistake]:

@@ -4,9 +4,11 @@ from concurrent.futures import Future
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
+from support.messages import naming
 
 from airflow_provider_orderedkafka.errors import (
     AccessDeniedError,
+    CredentialsError,
     OrderedKafkaError,
     UnknownTopicError,
     UnreachableError,
@@ -107,8 +109,16 @@ def test_only_what_a_moment_may_mend_is_asked_again(code):
 @pytest.mark.parametrize(
     ("code", "kind", "said"),
     [
-        (KafkaError.TOPIC_AUTHORIZATION_FAILED, AccessDeniedError, "on the topic"),
-        (KafkaError.GROUP_AUTHORIZATION_FAILED, AccessDeniedError, "on the group"),
+        (
+            KafkaError.TOPIC_AUTHORIZATION_FAILED,
+            AccessDeniedError,
+            "DESCRIBE ... topic",
+        ),
+        (
+            KafkaError.GROUP_AUTHORIZATION_FAILED,
+            AccessDeniedError,
+            "DESCRIBE ... group",
+        ),
         (
             KafkaError.UNSUPPORTED_VERSION,
             OrderedKafkaError,
@@ -118,7 +128,7 @@ def test_only_what_a_moment_may_mend_is_asked_again(code):
 )
 def test_what_waiting_cannot_mend_ends_it_at_once(code, kind, said):
     asked = Asked(a=["one"], b=[code])
-    with pytest.raises(kind, match=said):
+    with pytest.raises(kind, match=naming(said)):
         ask(asked)
     assert len(asked.rounds) == 1
 
@@ -159,21 +169,14 @@ def test_what_is_never_answered_is_named_with_the_last_reason():
 
 def test_what_the_client_told_in_the_background_says_more_than_the_answer():
     down, refused = KafkaError(KafkaError._ALL_BROKERS_DOWN, "down"), KafkaError(KafkaError._TRANSPORT, "no route")
-    with pytest.raises(UnreachableError, match="no route"):
+    with pytest.raises(UnreachableError, match=refused.str()):
         ask(Asked(a=[UNANSWERED]), seconds=0.1, client=Client(refused, down))
 
 
-@pytest.mark.parametrize(
-    ("answer", "told"),
-    [
-        (UNANSWERED, "no answer came"),
-        (KafkaError._TRANSPORT, "Local: Broker transport failure"),
-        (KafkaError.NOT_COORDINATOR, "Broker: Not coordinator"),
-    ],
-)
-def test_where_the_client_told_nothing_in_the_background_its_last_answer_is_the_reason(answer, told):
-    with pytest.raises(UnreachableError, match=told):
-        ask(Asked(a=[answer] * 99), seconds=0.1)
+@pytest.mark.parametrize("code", [KafkaError._TRANSPORT, KafkaError.NOT_COORDINATOR])
+def test_where_the_client_told_nothing_in_the_background_its_last_answer_is_the_reason(code):
+    with pytest.raises(UnreachableError, match=KafkaError(code).str()):
+        ask(Asked(a=[code] * 99), seconds=0.1)
 
 
 @pytest.mark.parametrize("code", [KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH])
@@ -257,7 +260,7 @@ def test_a_broker_that_refuses_the_clients_certificate_is_not_asked_again(alert)
     error = KafkaError(
         KafkaError._TRANSPORT, f"ssl://b:1/bootstrap: Receive failed: error:0A000412:SSL routines::{alert}"
     )
-    assert "certificate of this client's" in str(refusal(error, {}, "it"))
+    assert "'ssl.certificate.location'" in str(refusal(error, {}, "it"))
 
 
 @pytest.mark.parametrize(
@@ -277,4 +280,4 @@ def test_what_a_broker_that_comes_back_may_mend_is_no_refusal(said):
 )
 def test_credentials_may_be_others_at_the_next_attempt_and_permissions_are_for_a_person_to_give(code, again):
     found = refusal(KafkaError(code), {}, "to take records")
-    assert (found.retryable, "the next attempt takes them" in str(found)) == (again, again)
+    assert (found.retryable, isinstance(found, CredentialsError)) == (again, again)

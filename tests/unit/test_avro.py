@@ -7,6 +7,7 @@ from io import BytesIO
 import fastavro
 import pyarrow as pa
 import pytest
+from support.messages import naming
 
 from airflow_provider_orderedkafka.decoding.avro import AvroWriter
 from airflow_provider_orderedkafka.errors import SettingError
@@ -171,15 +172,15 @@ def test_a_value_that_its_type_cannot_have_is_an_error_of_its_record(kind, paylo
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        (schema(field("v", ["null", "string", "long"])), "union of several types"),
-        (schema(field("v", {"type": "array", "items": "null"})), "without bytes"),
-        (schema(field("next", ["null", "order"])), "contains itself"),
+        (schema(field("v", ["null", "string", "long"])), '["null", "string", "long"]'),
+        (schema(field("v", {"type": "array", "items": "null"})), "array"),
+        (schema(field("next", ["null", "order"])), "'order'"),
         (schema(field("v", {"type": "bytes", "logicalType": "decimal", "precision": 39})), "39 digits"),
-        (schema(field("v", "of-nowhere")), "the Avro schema is wrong"),
+        (schema(field("v", "of-nowhere")), "of-nowhere"),
     ],
 )
 def test_a_schema_without_columns_is_refused(text, why):
-    with pytest.raises(SettingError, match=why):
+    with pytest.raises(SettingError, match=naming(why)):
         AvroWriter.of(text)
 
 

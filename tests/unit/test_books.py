@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 from support.interleaving import Killed
+from support.messages import naming
 from support.runs import LOAD, PARTITION, TOPICS, World, a_range, a_report, place
 
 from airflow_provider_orderedkafka.core.lifecycle import (
@@ -42,16 +43,16 @@ def test_a_commit_moves_to_where_the_application_stopped_with_the_floor_of_what_
 @pytest.mark.parametrize(
     ("planned", "report", "said"),
     [
-        (LATER, a_report(LATER, attempt=1), "was planned at revision 4"),
-        (PLANNED, replace(REPORT, complete=False), "is not complete: attempt 1 stopped early"),
-        (PLANNED, replace(REPORT, range_id="range-2"), "they must be the same"),
-        (PLANNED, replace(REPORT, stop=place(2)), r"stops at orders\[0\]@2, outside the range"),
-        (PLANNED, replace(REPORT, stop=place(10)), r"stops at orders\[0\]@10, outside the range"),
+        (LATER, a_report(LATER, attempt=1), "revision 4"),
+        (PLANNED, replace(REPORT, complete=False), "attempt 1"),
+        (PLANNED, replace(REPORT, range_id="range-2"), "'range-2'"),
+        (PLANNED, replace(REPORT, stop=place(2)), "orders[0]@2"),
+        (PLANNED, replace(REPORT, stop=place(10)), "orders[0]@10"),
     ],
     ids=["revision", "completeness", "range", "before", "behind"],
 )
 def test_what_does_not_fit_the_open_range_moves_nothing(ledger, planned, report, said):
-    with pytest.raises(LifecycleError, match=said):
+    with pytest.raises(LifecycleError, match=naming(said)):
         committed(ledger, planned, report, "d/a", now=5)
 
 

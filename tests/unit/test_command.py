@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from support.loop import a_range
+from support.messages import says
 
 from airflow_provider_orderedkafka.core.codec import packed
 from airflow_provider_orderedkafka.core.notation.subscriptions import Named
@@ -107,32 +108,32 @@ def test_a_broken_environment_is_refused_without_showing_what_it_holds(
     ("argv", "message"),
     [
         ((), "--checkpoint"),
-        (("--checkpoint", "/c", "--row-limit", "0"), "--row-limit: it must be a whole number from 1 on, found '0'"),
-        (("--checkpoint", "/c", "--rows", "1"), "unrecognized arguments: --rows"),
-        (("--checkpoint", "/c", "--option", "secret"), "--option must be NAME=VALUE"),
-        (("--checkpoint", "/c", "--option", "a=1", "--option", "A=2"), "--option A is given twice"),
-        ((*ORDERS, "--decode", AVRO), "its address is missing: set the option registry.url="),
+        (("--checkpoint", "/c", "--row-limit", "0"), "--row-limit ... '0'"),
+        (("--checkpoint", "/c", "--rows", "1"), ": --rows"),
+        (("--checkpoint", "/c", "--option", "secret"), "--option ... NAME=VALUE"),
+        (("--checkpoint", "/c", "--option", "a=1", "--option", "A=2"), "--option A "),
+        ((*ORDERS, "--decode", AVRO), "registry.url="),
         (
             (*ORDERS, "--output-topic", "a", "--sink-option", "topic=b"),
-            "'topic' is set twice: 'b', and by --output-topic 'a'; leave one out",
+            "'topic' ... 'b' ... --output-topic 'a'",
         ),
-        ((*ORDERS, "--sink-option", "pth=/a"), "unknown option 'pth' of the sink: did you mean 'path'?"),
-        ((*ORDERS, "--sink-option", "format=orc"), "option 'format' is for tables and files alone: name one by 'path'"),
-        (("--checkpoint", "/c", "--option", "subscribe=a"), "option 'kafka.bootstrap.servers' is missing"),
-        (CLUSTER, "set exactly one of 'subscribe'"),
-        ((*ORDERS, "--option", "startingOffset=latest"), "did you mean 'startingOffsets'?"),
-        ((*CLUSTER, "--range", a_range().to_text(), "--option", "subscribe=a"), "cannot be combined with 'range'"),
-        ((*CLUSTER, "--option", "Range={}"), "give the range with --range"),
-        ((*CLUSTER, "--range", "/not/there"), "or a path to one, found '/not/there': No such file"),
-        ((*ORDERS, "--option", "registy.url=http://r"), "unknown option 'registy.url': did you mean 'registry.*'?"),
-        ((*ORDERS, "--transform", "enrich"), "transform must be 'module:function'"),
-        ((*ORDERS, "--transform", "not_there:f"), "Ship the module with --py-files"),
-        ((*ORDERS, "--transform", "json:f"), "the module 'json' has no 'f'"),
-        ((*ORDERS, "--transform", "support.broken:f"), "support.broken' failed with ZeroDivisionError: "),
-        ((*ORDERS, "--transform", "json:__name__"), "must name a function"),
+        ((*ORDERS, "--sink-option", "pth=/a"), "'pth' ... 'path'"),
+        ((*ORDERS, "--sink-option", "format=orc"), "'format' ... 'path'"),
+        (("--checkpoint", "/c", "--option", "subscribe=a"), "'kafka.bootstrap.servers'"),
+        (CLUSTER, "'subscribe'"),
+        ((*ORDERS, "--option", "startingOffset=latest"), "'startingOffset' ... 'startingOffsets'"),
+        ((*CLUSTER, "--range", a_range().to_text(), "--option", "subscribe=a"), "'subscribe' ... 'range'"),
+        ((*CLUSTER, "--option", "Range={}"), "--range"),
+        ((*CLUSTER, "--range", "/not/there"), "'/not/there'"),
+        ((*ORDERS, "--option", "registy.url=http://r"), "'registy.url' ... 'registry.*'"),
+        ((*ORDERS, "--transform", "enrich"), "transform ... 'module:function'"),
+        ((*ORDERS, "--transform", "not_there:f"), "'not_there' ... --py-files"),
+        ((*ORDERS, "--transform", "json:f"), "'json' ... 'f'"),
+        ((*ORDERS, "--transform", "support.broken:f"), "support.broken' ... ZeroDivisionError: "),
+        ((*ORDERS, "--transform", "json:__name__"), "'json:__name__'"),
         (
             ("--checkpoint", "/c", "--range", a_range().to_text(), "--row-limit", "5"),
-            "--row-limit 5 cannot be used with --range: the range has its own",
+            "--row-limit 5 ... --range",
         ),
         (
             ("--checkpoint", "/c", "--transform", "json:loads", "--arrow-transform", "json:loads"),
@@ -143,7 +144,7 @@ def test_a_broken_environment_is_refused_without_showing_what_it_holds(
 def test_wrong_usage_is_one_message_with_the_way_out(argv: tuple[str, ...], message: str) -> None:
     with pytest.raises(SettingError) as caught:
         read(*argv)
-    assert message in str(caught.value)
+    assert says(str(caught.value), message)
     assert "secret" not in str(caught.value)
 
 
@@ -157,7 +158,7 @@ def test_help_explains_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> Non
         read("--help")
     assert caught.value.code == 0
     text = capsys.readouterr().out
-    assert "75   a retry may succeed" in text
+    assert "\n  75 " in text
     assert "--row-limit ROWS" in text
     assert max(map(len, text.splitlines())) <= 80
 

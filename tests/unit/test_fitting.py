@@ -7,6 +7,7 @@ from typing import Any
 import py4j.protocol
 import pytest
 from pyspark.errors import AnalysisException
+from support.messages import says
 
 from airflow_provider_orderedkafka.compat.spark_submit import why_not_started
 from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError, TransformError, UnreachableError
@@ -44,20 +45,20 @@ def job(to: Any, **rows: Any) -> Job:
 @pytest.mark.parametrize(
     ("given", "environment", "said"),
     [
-        ({"conf": {"spark.remote": "sc://host"}}, {}, "spark.remote='sc://host' makes it one of Spark Connect"),
-        ({"conf": {"spark.api.mode": "connect"}}, {}, "spark.api.mode='connect' makes it"),
+        ({"conf": {"spark.remote": "sc://host"}}, {}, "spark.remote='sc://host'"),
+        ({"conf": {"spark.api.mode": "connect"}}, {}, "spark.api.mode='connect'"),
         (
             {"master": "spark_connect://host:15002"},
             {},
-            "the connection 'spark_default' of type 'spark_connect' makes it",
+            "'spark_default' ... 'spark_connect'",
         ),
-        ({}, {"SPARK_REMOTE": "local"}, "SPARK_REMOTE='local' makes it"),
+        ({}, {"SPARK_REMOTE": "local"}, "SPARK_REMOTE='local'"),
     ],
 )
 def test_a_session_of_spark_connect_is_refused(home: Path, given: Any, environment: dict[str, str], said: str) -> None:
     with pytest.raises(SettingError) as refused:
         check(home, job(KafkaOutput("out")), environment=environment, **given)
-    assert said in str(refused.value)
+    assert says(str(refused.value), said)
 
 
 def test_a_classic_session_is_one_whatever_the_worker_says_where_the_driver_is_elsewhere(home: Path) -> None:
@@ -188,7 +189,7 @@ OLD_JAVA = (
         (UNREACHED, UnreachableError, "jars.example.org"),
         (NO_JAVA, SettingError, "/nowhere/bin/java"),
         ("JAVA_HOME is not set", SettingError, "JAVA_HOME"),
-        (OLD_JAVA, SettingError, "too old"),
+        (OLD_JAVA, SettingError, "Java"),
     ],
 )
 def test_why_spark_submit_did_not_start_the_application_is_one_sentence(
@@ -226,9 +227,9 @@ def java(text: str) -> Exception:
             "'io.x'",
         ),
         (
-            java("java.lang.IncompatibleClassChangeError: class a can not implement b"),
+            java("java.lang.IncompatibleClassChangeError: class com.example.Mixed can not implement b"),
             SettingError,
-            "can not implement",
+            "com.example.Mixed",
         ),
         (java("java.lang.NoSuchMethodError: 'void a.b()'"), SettingError, "a.b()"),
         (java("Class org.apache.hadoop.fs.s3a.S3AFileSystem not found"), None, "S3A"),

@@ -28,8 +28,8 @@ def test_a_row_with_more_headers_than_can_be_read_again_is_refused(range_id: str
     rows, settings = rows_of(most + 1, None, most, 0, range_id=range_id)
     [(place, reason)] = find_faults(rows, Targets(settings)).items()
     assert place == 0
-    assert f"it has {most + 1:,} headers" in reason
-    assert ("beside provenance" in reason) == (range_id is not None)
+    assert f"{most + 1:,} headers" in reason
+    assert ("provenance" in reason) == (range_id is not None)
 
 
 def test_a_dead_letter_keeps_its_headers_where_those_of_its_own_fit_too() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from support.messages import says
 from support.plain import plain_range
 
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
@@ -118,7 +119,7 @@ def test_how_the_packaged_application_reads_and_writes_may_change_by_its_argumen
     plain, tuned = Job(KafkaOutput("a")), with_arguments(*arguments)
     assert [one.changes(other) for one, other in ((plain, tuned), (tuned, plain), (tuned, tuned))] == ["", "", ""]
     mine = with_arguments("--all", file="mine.py")
-    assert "arguments was ('--all',)" in mine.changes(with_arguments("--all", *arguments, file="mine.py"))
+    assert says(mine.changes(with_arguments("--all", *arguments, file="mine.py")), "arguments ... ('--all',)")
 
 
 @pytest.mark.parametrize(
@@ -177,35 +178,34 @@ def test_what_an_older_release_noted_is_known_again(digest, now):
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: Rows(transform="m:f", arrow_transform="m:g"), "Rows has transform and arrow_transform: leave one out"),
-        (lambda: Rows(transform="m:f", application=Application("a.py")), "Rows has transform and application"),
-        (lambda: Rows(transform=len), "transform is given as a function: name it as text, 'module:function'"),
-        (lambda: Rows(arrow_transform="enrich"), "arrow_transform must be 'module:function'"),
-        (lambda: Rows(decode=Json("a long")), "Rows decode must be Decode(...), found Json"),
-        (lambda: Rows(max_bad_records=3), "say it with bad_records=Allow(10"),
-        (lambda: Rows(transfrom="m:f"), "did you mean 'transform'?"),
-        (lambda: Allow(0, to="dead"), "how many records may be bad, from 1 on, found 0"),
-        (lambda: Allow(True, to="dead"), "how many records may be bad, from 1 on, found True"),
-        (lambda: Allow(1, to=""), "Allow to= must be a topic"),
-        (lambda: Allow(1, to=IcebergOutput("a.b", identity=False)), "cannot have identity=False"),
-        (lambda: Job(KafkaOutput("a"), Rows(bad_records=Allow(1, to=TABLE))).check(), "name a topic, such as"),
-        (lambda: Job(KafkaOutput("a"), Rows(bad_records=Allow(1, to="a"))).check(), "another topic than the output"),
-        (lambda: Application("a.py", "--all"), "must be several texts"),
-        (lambda: Application(arguments=["--option", "kafka.sasl.password=x"]), "have a secret, 'kafka.sasl.password'"),
+        (lambda: Rows(transform="m:f", arrow_transform="m:g"), "Rows ... transform ... arrow_transform"),
+        (lambda: Rows(transform="m:f", application=Application("a.py")), "Rows ... transform ... application"),
+        (lambda: Rows(transform=len), "transform ... 'module:function'"),
+        (lambda: Rows(arrow_transform="enrich"), "arrow_transform ... 'module:function' ... 'enrich'"),
+        (lambda: Rows(decode=Json("a long")), "Rows decode ... Decode(...), ... Json"),
+        (lambda: Rows(max_bad_records=3), "'max_bad_records' ... bad_records=Allow(10"),
+        (lambda: Rows(transfrom="m:f"), "'transfrom' ... 'transform'"),
+        (lambda: Allow(0, to="dead"), "Allow ... 1 ... 0"),
+        (lambda: Allow(True, to="dead"), "Allow ... 1 ... True"),
+        (lambda: Allow(1, to=""), "Allow to= "),
+        (lambda: Allow(1, to=IcebergOutput("a.b", identity=False)), "identity=False"),
+        (lambda: Job(KafkaOutput("a"), Rows(bad_records=Allow(1, to=TABLE))).check(), "to=IcebergOutput( ... Allow("),
+        (lambda: Job(KafkaOutput("a"), Rows(bad_records=Allow(1, to="a"))).check(), "'a'"),
+        (lambda: Application("a.py", "--all"), "Application arguments"),
+        (lambda: Application(arguments=["--option", "kafka.sasl.password=x"]), "'kafka.sasl.password'"),
     ],
 )
 def test_what_cannot_work_is_refused_where_it_is_written_down(make, said):
     with pytest.raises(SettingError) as refused:
         make()
-    assert said in str(refused.value)
+    assert says(str(refused.value), said)
     assert "=x" not in str(refused.value)
 
 
 def test_a_work_of_a_later_release_is_refused_in_one_sentence():
     with pytest.raises(DocumentError) as refused:
         Work.from_text('{"version": 99}')
-    assert "work: 'version' must be 1 to" in str(refused.value)
-    assert "use the release that wrote it, or a newer one" in str(refused.value)
+    assert says(str(refused.value), "work: 'version' ... 1 to ... 99")
 
 
 @pytest.mark.parametrize(

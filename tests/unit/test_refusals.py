@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 from support.documents import OPEN, RANGE
+from support.messages import naming
 
 from airflow_provider_orderedkafka.core.documents import Claim, Range
 from airflow_provider_orderedkafka.core.notation.spelling import parse_duration
@@ -91,7 +92,7 @@ def test_an_environment_that_is_too_deep(monkeypatch):
 @pytest.mark.parametrize(
     ("before", "after", "said"),
     [
-        ('"attempt":2', f'"attempt":{TOO_MANY}', "'open.attempt' must be an integer from 0 to 9223372036854775807"),
+        ('"attempt":2', f'"attempt":{TOO_MANY}', "'open.attempt' ... 9223372036854775807"),
         ('"attempt":2', '"attempt":NaN', "claim: not JSON"),
         ('"s3:', r'"\ud800s3:', "claim: not JSON"),
         ('"outcomes":', '"outcomes":' + DEEP, "claim: not JSON"),
@@ -101,7 +102,7 @@ def test_an_environment_that_is_too_deep(monkeypatch):
 def test_a_document(before, after, said):
     text = Claim(OPEN, ()).to_text()
     assert before in text
-    with pytest.raises(DocumentError, match=said):
+    with pytest.raises(DocumentError, match=naming(said)):
         Claim.from_text(text.replace(before, after))
 
 
@@ -114,7 +115,7 @@ def test_an_offset_in_a_document():
 @pytest.mark.parametrize("place", [(-2, 5), (0, -1)])
 def test_a_header_that_names_no_position(place):
     value = b"\1\1r" + bytes(16) + struct.pack(">iqq", *place, 0) + b"orders"
-    with pytest.raises(DocumentError, match=r"is damaged \(no such position\)"):
+    with pytest.raises(DocumentError, match=HEADER):
         read_provenance([(HEADER, value)])
 
 

@@ -3,6 +3,7 @@
 from dataclasses import fields
 
 import pytest
+from support.messages import says
 
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
@@ -58,23 +59,23 @@ def test_what_spark_adds_by_itself_is_no_error():
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"topik": "out"}, "unknown option 'topik' of the sink: did you mean 'topic'"),
-        ({"deadlettertopics": "x"}, "did you mean 'deadLetterTopic'"),
-        ({"zzz": "x"}, "known are 'kafka.*', 'topic', 'outputTopics', "),
-        ({"path": "/x"}, "option 'path' has no meaning for the sink: where to write is the option 'topic'"),
-        ({"subscribe": "x"}, "this is an option of reading"),
-        ({"usepartition": "yes"}, "option 'usePartition' must be 'true' or 'false', found 'yes'"),
-        ({"topic": " "}, "option 'topic' must not be empty"),
-        ({"outputtopics": ","}, "option 'outputTopics' must be topics separated by commas, found ','"),
-        ({"topic": "a", "outputtopics": "b"}, "options 'topic' and 'outputTopics' exclude each other"),
-        ({"kafka.key.serializer": "x"}, "'kafka.key.serializer' is known to Java's clients only"),
-        ({"kafka.bootstrap.servers": ""}, "'kafka.bootstrap.servers' is missing"),
+        ({"topik": "out"}, "'topik' ... 'topic'"),
+        ({"deadlettertopics": "x"}, "'deadlettertopics' ... 'deadLetterTopic'"),
+        ({"zzz": "x"}, "'zzz' ... 'kafka.*', 'topic', 'outputTopics', "),
+        ({"path": "/x"}, "'path' ... 'topic'"),
+        ({"subscribe": "x"}, "'subscribe'"),
+        ({"usepartition": "yes"}, "'usePartition' ... 'true' or 'false', ... 'yes'"),
+        ({"topic": " "}, "'topic'"),
+        ({"outputtopics": ","}, "'outputTopics' ... ','"),
+        ({"topic": "a", "outputtopics": "b"}, "'topic' and 'outputTopics'"),
+        ({"kafka.key.serializer": "x"}, "'kafka.key.serializer'"),
+        ({"kafka.bootstrap.servers": ""}, "'kafka.bootstrap.servers'"),
     ],
 )
 def test_a_wrong_option_is_named_with_the_way_out(options, said):
     with pytest.raises(SettingError) as caught:
         parsed(**options)
-    assert said in str(caught.value)
+    assert says(str(caught.value), said)
 
 
 def test_a_topic_cannot_be_overwritten():

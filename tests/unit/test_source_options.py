@@ -1,6 +1,7 @@
 """The options of the source: those of Spark's own connector are taken as it takes them, or refused with a way out."""
 
 import pytest
+from support.messages import naming
 
 from airflow_provider_orderedkafka.core.pacing import Pace
 from airflow_provider_orderedkafka.errors import SettingError
@@ -58,5 +59,5 @@ def test_a_minimum_without_a_delay_waits_as_long_as_with_spark_s_connector():
 
 def test_a_group_that_is_told_is_not_one_of_a_load_in_airflow():
     assert parsed(commitGroup="mine").commit_group == "mine"
-    with pytest.raises(SettingError, match=r"'commitGroup'.*'orderedkafka.orders'.*begin with 'orderedkafka\.'"):
+    with pytest.raises(SettingError, match=naming("'commitGroup' ... 'orderedkafka.orders' ... 'orderedkafka.'")):
         parsed(commitGroup="orderedkafka.orders")

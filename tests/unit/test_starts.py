@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.messages import says
 
 from airflow_provider_orderedkafka.core.notation.spelling import format_duration, parse_duration
 from airflow_provider_orderedkafka.core.notation.starts import (
@@ -118,31 +119,31 @@ def test_offsets_read_from_arrays_and_as_spark_writes_them(given_):
 @pytest.mark.parametrize(
     ("given_", "said"),
     [
-        ('{"orders": [1,, 2]}', "'start' is not JSON: Expecting value at line 1, column 15, found"),
-        ('{"orders": [1]', "'start' is not JSON: Expecting ',' delimiter at line 1, column 15"),
-        ('{"orders": [1], "orders": [2]}', "'start': 'orders' is named twice"),
-        ("{}", "'start' must be offsets for at least one topic"),
-        ({"orders": 5}, "'start.orders' must be an array of offsets indexed by partition, or an object"),
-        ({"orders": [-3]}, "'start.orders[0]' must be an offset from 0 on, -2 for earliest or -1 for latest, found -3"),
-        ({"orders": [None]}, "'start.orders[0]' must be an offset"),
-        ({"orders": [True]}, "'start.orders[0]' must be an offset"),
-        ({"orders": {"one": 5}}, "'start.orders' must be partitions numbered from 0 on, found 'one'"),
-        ({"orders": {"01": 5}}, "'start.orders' must be partitions numbered from 0 on, found '01'"),
-        ("2026-01-31T12:00:00", "'start' needs a time zone"),
-        (datetime(2026, 1, 31), "'start' needs a time zone"),  # noqa: DTZ001 - that is the point
-        ("1969-12-31T00:00:00Z", "'start' must be a moment from 1970 on"),
-        ("yesterday", "'start' must be 'earliest', 'latest', 'committed:<group>', a moment with a time zone"),
-        ("committed:", "'start' must be 'earliest', 'latest', 'committed:<group>'"),
-        (-5, "'start' must be 'earliest', 'latest'"),
-        (10**18, "'start' must be 'earliest', 'latest'"),
-        (None, "'start' must be 'earliest', 'latest'"),
-        (True, "'start' must be 'earliest', 'latest'"),
-        ("-2", "for the ends of the log say 'earliest' or 'latest'"),
-        ("-soon", "'start' must be a time ago such as '-2h'"),
+        ('{"orders": [1,, 2]}', "'start' ... JSON ... line 1, column 15, "),
+        ('{"orders": [1]', "'start' ... JSON ... line 1, column 15"),
+        ('{"orders": [1], "orders": [2]}', "'start': 'orders'"),
+        ("{}", "'start' ... {}"),
+        ({"orders": 5}, "'start.orders' ... 5"),
+        ({"orders": [-3]}, "'start.orders[0]' ... -2 ... -1 ... -3"),
+        ({"orders": [None]}, "'start.orders[0]' ... None"),
+        ({"orders": [True]}, "'start.orders[0]' ... True"),
+        ({"orders": {"one": 5}}, "'start.orders' ... 'one'"),
+        ({"orders": {"01": 5}}, "'start.orders' ... '01'"),
+        ("2026-01-31T12:00:00", "'start' ... '2026-01-31T12:00:00' ... Z"),
+        (datetime(2026, 1, 31), "'start' ... 2026 ... Z"),  # noqa: DTZ001 - that is the point
+        ("1969-12-31T00:00:00Z", "'start' ... 1970 ... '1969-12-31T00:00:00Z'"),
+        ("yesterday", "'start' ... 'earliest', 'latest', 'committed:<group>', ... 'yesterday'"),
+        ("committed:", "'start' ... 'earliest', 'latest', 'committed:<group>', ... 'committed:'"),
+        (-5, "'start' ... 'earliest', 'latest' ... -5"),
+        (10**18, "'start' ... 'earliest', 'latest' ... 1000000000000000000"),
+        (None, "'start' ... 'earliest', 'latest' ... None"),
+        (True, "'start' ... 'earliest', 'latest' ... True"),
+        ("-2", "'start' ... '-2'; ... 'earliest' or 'latest'"),
+        ("-soon", "'start' ... '-2h' ... '-soon'"),
     ],
 )
 def test_a_wrong_start_is_refused_with_its_place_and_what_is_allowed(given_, said):
-    assert said in refused(parse_start, given_, "start")
+    assert says(refused(parse_start, given_, "start"), said)
 
 
 def test_a_timestamp_option_takes_moments_alone():
@@ -176,15 +177,15 @@ def test_a_subscription_reads(kind, text, subscription):
 @pytest.mark.parametrize(
     ("kind", "text", "said"),
     [
-        ("subscribe", " , ", "'subscribe' must name topics, such as 'orders,refunds', found ' , '"),
-        ("subscribePattern", "orders(", "'subscribePattern' must be a regular expression, found 'orders(': missing )"),
-        ("subscribePattern", "", "'subscribePattern' must be a regular expression"),
-        ("assign", "orders", "'assign' is not JSON: Expecting value at line 1, column 1, found 'orders'"),
-        ("assign", "[]", "'assign' must name partitions by topic"),
-        ("assign", '{"a": []}', "'assign.a' must be an array of partitions"),
-        ("assign", '{"a": [-1]}', "'assign.a' must be an array of partitions, such as [0, 1], found [-1]"),
-        ("assign", '{"a": [true]}', "'assign.a' must be an array of partitions"),
+        ("subscribe", " , ", "'subscribe' ... 'orders,refunds', ... ' , '"),
+        ("subscribePattern", "orders(", "'subscribePattern' ... 'orders(': "),
+        ("subscribePattern", "", "'subscribePattern' ... ''"),
+        ("assign", "orders", "'assign' ... JSON ... line 1, column 1, ... 'orders'"),
+        ("assign", "[]", "'assign' ... []"),
+        ("assign", '{"a": []}', "'assign.a' ... []"),
+        ("assign", '{"a": [-1]}', "'assign.a' ... [0, 1], ... [-1]"),
+        ("assign", '{"a": [true]}', "'assign.a' ... [True]"),
     ],
 )
 def test_a_wrong_subscription_is_refused(kind, text, said):
-    assert said in refused(parse_subscription, kind, text)
+    assert says(refused(parse_subscription, kind, text), said)

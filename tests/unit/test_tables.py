@@ -104,6 +104,6 @@ def test_what_an_attempt_of_a_reload_deletes_late_is_nothing_that_the_reload_wro
 def test_a_reload_beside_rows_that_may_be_its_own_is_refused_each_time_and_deletes_nothing(reload) -> None:
     load = reload(SILENT, OTHER)
     for _ in range(2):
-        with pytest.raises(LifecycleError, match="1 do not say"):
+        with pytest.raises(LifecycleError, match="identity"):
             load.run()
     assert load.rows == [SILENT, OTHER]

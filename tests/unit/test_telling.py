@@ -5,6 +5,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+from support.messages import says
 from support.runs import a_range, a_report
 
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
@@ -46,7 +47,7 @@ def test_a_report_is_told_in_numbers():
     said = "12,000 rows read, 12,000 written, 7 late, no dead letters, in 1m23s by attempt 2"
     assert in_numbers(report) == said
     doubtful = replace(report, dead_letters=1, may_be_doubled=3)
-    assert ", 7 late, 1 dead letter, 3 may be doubled, in" in in_numbers(doubtful)
+    assert says(in_numbers(doubtful), ", 7 late, 1 ... , 3 ... doubled, ")
 
 
 def test_a_lag_says_how_much_is_left_and_how_old_it_is_at_most():

@@ -4,6 +4,7 @@ import pickle
 from dataclasses import replace
 
 import pytest
+from support.messages import naming
 
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.kafka.write.settings import (
@@ -30,18 +31,18 @@ def test_a_value_and_a_topic_are_enough():
 @pytest.mark.parametrize(
     ("columns", "said"),
     [
-        ([], r"column 'value' \(binary or string\) is required, found no columns"),
-        ([("val", "binary")], "column 'value' .* is required, found 'val'"),
-        ([("value", "int")], r"column 'value' is int, but must be binary or string: .*cast\(value as string\)"),
-        ([VALUE, ("key", "bigint")], "column 'key' is bigint, but must be binary or string"),
-        ([VALUE, ("timestamp", "bigint")], "column 'timestamp' is bigint, but must be timestamp"),
-        ([VALUE, ("headers", "map<string,binary>")], "column 'headers' is map.*but must be array<struct<key:string"),
-        ([VALUE, ("partition", "bigint")], "column 'partition' is bigint, but must be int"),
-        ([VALUE, VALUE], "column 'value' is there twice"),
+        ([], "'value' ... binary ... string"),
+        ([("val", "binary")], "'value' ... 'val'"),
+        ([("value", "int")], "'value' ... int, ... binary ... string ... cast(value"),
+        ([VALUE, ("key", "bigint")], "'key' ... bigint, ... binary ... string"),
+        ([VALUE, ("timestamp", "bigint")], "'timestamp' ... bigint, ... timestamp"),
+        ([VALUE, ("headers", "map<string,binary>")], "'headers' ... map ... array<struct<key:string"),
+        ([VALUE, ("partition", "bigint")], "'partition' ... bigint, ... int"),
+        ([VALUE, VALUE], "'value'"),
     ],
 )
 def test_a_wrong_column_is_named_with_what_it_is_and_what_it_may_be(columns, said):
-    with pytest.raises(SettingError, match=said):
+    with pytest.raises(SettingError, match=naming(said)):
         check_columns(columns, TO)
 
 
@@ -99,12 +100,12 @@ def test_only_what_is_written_travels():
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"dead_letter_topic": "out"}, "'deadLetterTopic' must be another topic"),
-        ({"range_id": ""}, "a range's id must have 1 to 255 bytes"),
+        ({"dead_letter_topic": "out"}, "'deadLetterTopic'"),
+        ({"range_id": ""}, "255"),
     ],
 )
 def test_settings_that_cannot_be_meant_are_refused(wrong, said):
-    with pytest.raises(SettingError, match=said):
+    with pytest.raises(SettingError, match=naming(said)):
         replace(TO, **wrong)
 
 
