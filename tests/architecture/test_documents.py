@@ -96,6 +96,14 @@ def test_the_page_of_troubles_has_each_exit_code():
     assert listed == set(CODES) - {1}
 
 
+def test_there_is_one_glossary_and_it_has_each_word_once():
+    assert [page.name for page in PAGES if "\n| word | " in page.read_text()] == ["words.md"]
+    rows = re.findall(r"^\| ([^|]+) \| ", (ROOT / "docs" / "words.md").read_text(), re.MULTILINE)
+    words = [word for row in rows if row not in {"word", "---"} for word in row.split(", ")]
+    assert {"load", "cut", "lease", "work"} <= set(words)
+    assert len(words) == len(set(words))
+
+
 FENCED = re.compile(r"^```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 ALONE = re.compile(r"^orderedkafka [^|#\n]+", re.MULTILINE)
 INLINE = re.compile(r"`(orderedkafka [^`\n]+)`")
@@ -125,5 +133,5 @@ def test_a_command_that_a_page_shows_is_one_that_there_is(page, command, whole, 
         _, unknown = cli.parsers()[name].parse_known_args(given)
     except SystemExit as ended:
         unknown = [] if ended.code == 0 else [capsys.readouterr().err]
-    lacking = "are required" in "".join(unknown) and not whole
+    lacking = "required" in "".join(unknown) and not whole
     assert lacking or unknown == []
