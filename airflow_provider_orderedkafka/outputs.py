@@ -287,7 +287,7 @@ class DeltaOutput(_Place):
 class FilesOutput(_Place):
     """Files, with a folder for each write of a batch: `<path>/range_id=<range>/batch=<number>/<write>`.
 
-    `<path>/_orderedkafka/<range>/<number>.json` lists the files of a batch once it is complete: whoever reads those
+    `<path>/_orderedkafka/<range>/<number>.json` lists the files of a batch once it is complete: a reader of those
     alone sees each row exactly once, at any moment.
 
     :param path: The folder, such as `s3a://lake/orders`. (may be a template)
