@@ -62,12 +62,11 @@ def test_the_first_batches_of_a_range_of_a_billion_offsets_are_planned_with_few_
     assert log.asked < 500
 
 
-def test_a_plan_over_10_000_partitions_goes_through_all_of_them_a_few_times_and_not_once_for_each(
+def test_a_plan_over_3_000_partitions_goes_through_all_of_them_a_few_times_and_not_once_for_each(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    log = SteadyLog(10_000, 100_000)
+    log = SteadyLog(3_000, 100_000)
     loaded = range_of(log)
-    assert loaded.offsets == 10**9
     gone_through: list[int] = []
     plain = Offsets.partitions.fget
     assert plain is not None
@@ -75,7 +74,7 @@ def test_a_plan_over_10_000_partitions_goes_through_all_of_them_a_few_times_and_
     ends = Planner(log, rest_of(loaded, loaded.start)).ends(size_of(loaded, 500.0).offsets, WINDOW)
     batch = Span(loaded.start.offsets, ends[0].offsets, loaded.start.floor, loaded.latest)
     slices = Planner(log, batch).slices(SLICE_OFFSETS)
-    assert (len(ends), len(slices), sum(each.offsets for each in slices)) == (WINDOW, 20, batch.offsets)
+    assert (len(ends), len(slices), sum(each.offsets for each in slices)) == (WINDOW, 50, batch.offsets)
     assert len(gone_through) < 1_000
     assert log.asked < 500
 
