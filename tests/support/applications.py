@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -119,4 +120,4 @@ def dying_once(mark: Path) -> dict[str, Any]:
 
 def lane_of(said: str) -> str:
     """The lane that a run says it takes."""
-    return "direct" if "by the direct lane" in said else "frames"
+    return {"direct": "direct", "DataFrame": "frames"}[re.findall(r"(direct|DataFrame) lane", said)[-1]]
