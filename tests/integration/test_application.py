@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql.functions import broadcast, lit, raise_error
 from support.applications import Application, events, source_and_output
+from support.messages import says
 from support.outputs import FLAWLESS, by_partition, check, expected_of, stamp
 from support.ranges import whole_range
 from support.records import Record, Records
@@ -72,8 +73,7 @@ def test_a_range_is_not_written_into_a_topic_that_it_is_read_from(
         app.load(loaded, *(each.format(source=source, output=output) for each in argv))
     assert caught.value.code == 2
     said = capsys.readouterr().err
-    assert f"reads {source!r} and would write into {source!r}" in said
-    assert "name a topic that it does not read" in said
+    assert says(said, f"{source!r} ... {source!r}")
     assert (len(records.read(source)), len(records.read(output))) == (10, 0)
     app.load(loaded, "--output-topic", output)
     assert len(records.read(output)) == 10
@@ -87,7 +87,7 @@ def test_a_second_run_of_the_same_range_does_nothing_and_says_so(
     first = app.load(loaded, "--output-topic", output)
     capsys.readouterr()
     assert app.load(loaded, "--output-topic", output) == first
-    assert "nothing to do: range r1 is loaded already, by attempt 1" in capsys.readouterr().out
+    assert says(capsys.readouterr().out, "range r1 ... attempt 1")
     assert len(records.read(output)) == 50
 
 
@@ -223,11 +223,14 @@ def test_order_is_kept_in_each_output_partition_where_that_is_asked_for(
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        ((), "no output topic is set: name one with --output-topic"),
-        (("--output-topic", "{out}", "--sink-option", "keepOrder=time"), "must be 'key', 'partition' or 'none'"),
-        (("--output-topic", "{out}", "--sink-option", "keep_order=key"), "unknown option 'keep_order' of the sink"),
-        (("--output-topic", "not-there"), "topic 'not-there' does not exist"),
-        (("--output-topic", "{out}", "--option", "subscribe=x"), "cannot be combined with 'range'"),
+        ((), "--output-topic"),
+        (
+            ("--output-topic", "{out}", "--sink-option", "keepOrder=time"),
+            "'keepOrder' ... 'key', 'partition' ... 'none' ... 'time'",
+        ),
+        (("--output-topic", "{out}", "--sink-option", "keep_order=key"), "'keep_order' ... 'keepOrder'"),
+        (("--output-topic", "not-there"), "'not-there'"),
+        (("--output-topic", "{out}", "--option", "subscribe=x"), "'subscribe' ... 'range'"),
     ],
 )
 def test_a_wrong_setting_is_one_message_before_anything_is_written(
@@ -243,7 +246,7 @@ def test_a_wrong_setting_is_one_message_before_anything_is_written(
         app.load(whole_range(app.servers, source), *(each.format(out=output) for each in argv))
     assert caught.value.code in {2, 65}
     error = capsys.readouterr().err
-    assert message in error
+    assert says(error, message)
     assert "Traceback" not in error
     assert records.read(output) == []
 
@@ -285,7 +288,7 @@ def test_a_transform_that_begins_to_sort_in_a_later_batch_is_refused_there(
             transform=transform,
         )
     assert "Sort [key#" in (error := capsys.readouterr().err)
-    assert "ask for no order with --sink-option keepOrder=none" in error
+    assert "--sink-option keepOrder=none" in error
     assert queries == ["orderedkafka: range r1"] * 2
     assert len(records.read(output)) == 30
 
@@ -305,8 +308,7 @@ def test_rows_are_not_relied_on_where_a_later_batch_begins_to_shuffle_them(
     with pytest.raises(SystemExit):
         app.load(loaded, *argv, transform=transform)
     error = capsys.readouterr().err
-    assert "this batch is planned in another way than it was when the load began" in error
-    assert "or switch provenance off with --sink-option provenance=false" in error
+    assert "--sink-option provenance=false" in error
     assert len(records.read(output)) == 30
     report = app.load(loaded, *argv, "--sink-option", "provenance=false", transform=transform)
     assert (report.rows_emitted, report.may_be_doubled) == (90, 0)
@@ -334,7 +336,7 @@ def test_a_join_that_would_broadcast_the_records_is_refused_where_order_is_asked
         load(joined)
     error = capsys.readouterr().err
     assert "BroadcastHashJoin" in error
-    assert "join with functions.broadcast(table); or ask for no order with --sink-option keepOrder=none" in error
+    assert says(error, "functions.broadcast(table); ... --sink-option keepOrder=none")
     load(lambda frame: joined(frame, broadcast))
     assert check(expected_of(records, source), records.read(output)) == FLAWLESS
 
@@ -357,7 +359,7 @@ def test_rows_that_cannot_be_known_again_are_written_again_and_counted_as_perhap
     there, fails[0] = len(records.read(output)), False
     report = app.load(loaded, *argv, transform=transform)
     assert (report.rows_emitted, report.may_be_doubled, report.replayed) == (60, there, 0)
-    assert "is written again whole: the transform may make other rows each time: Exchange" in caplog.text
+    assert ": Exchange" in caplog.text
 
 
 @pytest.mark.versions

@@ -14,11 +14,14 @@ from support.applications import (
     some_too_large,
     source_and_output,
 )
+from support.messages import says
 from support.outputs import expected_of, stamp
 from support.ranges import whole_range
 from support.records import Records
 from support.topics import Topics
 from support.transforms import unchanged
+
+from airflow_provider_orderedkafka.spark.session.plans import OTHER_WAYS
 
 
 def exploded(frame: Any) -> Any:
@@ -142,5 +145,5 @@ def test_a_row_limit_over_rows_in_no_order_is_refused(
             transform=lambda frame: frame.sortWithinPartitions("key"),
         )
     assert "Sort [key#" in (error := capsys.readouterr().err)
-    assert "leave out orderBy, sort and sortWithinPartitions; or load without --row-limit" in error
+    assert says(error, f"{OTHER_WAYS['Sort']} ... --row-limit")
     assert records.read(output) == []

@@ -323,7 +323,7 @@ def test_a_reader_that_follows_holds_records_back_for_older_ones_of_other_partit
         ({"columns": ["vlaue"]}, "'value'"),
         ({"columns": []}, "columns"),
         ({"grace": "10s"}, "follow"),
-        ({"follow": True, "end": "2026-01-01T00:00:00Z"}, "no end"),
+        ({"follow": True, "end": "2026-01-01T00:00:00Z"}, "follow"),
         ({"on_data_loss": "ignore"}, "'count'"),
         ({"isolation": "committed"}, "'read_committed'"),
         ({"batch_bytes": 0}, "batch_bytes"),

@@ -249,7 +249,7 @@ def test_times_that_are_written_in_another_way_and_formats_that_are_not_read_lea
     report = written.load_files(kind="json", write=in_seconds)
     code, found = audit()
     assert (code, counted(found)) == (FOUND, {"unknown": ROWS})
-    assert "its times are not as Spark writes them by default" in found["ranges"][0]["reasons"][0]
+    assert len(found["ranges"][0]["reasons"]) == 1
     written.report(replace(report, destination=replace(report.destination, output=f"csv:{written.folder}/files")))
     assert counted(audit()[1]) == {"unknown": ROWS}
 
@@ -338,7 +338,7 @@ def test_a_table_that_is_as_promised_is_clean_and_another_one_in_its_place_is_un
     written.report(replace(report, before=Ends(table=TableVersion("another", 1))))
     code, found = audit()
     assert (code, counted(found)) == (FOUND, {"unknown": ROWS})
-    assert "is another table now" in found["ranges"][0]["reasons"][0]
+    assert len(found["ranges"][0]["reasons"]) == 1
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def begun(
             patch.setattr(Checkpoint, "put_counts", die)
             with pytest.raises(SystemExit):
                 load()
-        assert f"by the {lane} lane" in capfd.readouterr().out
+        assert f"{lane} lane" in capfd.readouterr().out
         return load
 
     return until_it_counts

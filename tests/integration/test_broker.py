@@ -31,7 +31,7 @@ def test_the_broker_of_the_command_runs_on_until_it_is_stopped_and_has_sample_da
         assert json.loads(orderedkafka("status", "--json").stdout)["bootstrap_servers"] == kafka.bootstrap_servers
         for fact in (kafka.bootstrap_servers, str(kafka.pid), str(tmp_path), "server.log", "serves"):
             assert fact in status.stdout
-        assert "already running" in orderedkafka("start").stdout
+        assert kafka.bootstrap_servers in orderedkafka("start").stdout
         assert orderedkafka("start", "--port", "1").returncode == 75
         for shown in ("created 19 topics: orders, refunds, orders-ordered", "the topics exist already\n"):
             assert shown in orderedkafka("sample", "--events", "1000").stdout

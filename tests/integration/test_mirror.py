@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from support.messages import naming
 
 from airflow_provider_orderedkafka.core.lifecycle import first_look
 from airflow_provider_orderedkafka.core.order import positions
@@ -80,18 +81,17 @@ def test_a_mirror_of_which_only_a_part_was_written_is_repaired(config, load, led
 @pytest.mark.parametrize(
     ("seen", "words"),
     [
-        (None, "has no ledger here"),
-        (1, "the ledger fell back"),
-        ("another", "mirrors another ledger"),
+        (None, "revision 2 ... orderedkafka ledger restore"),
+        (1, "revision 1 ... 2 ... orderedkafka ledger restore"),
+        ("another", "two"),
     ],
 )
 def test_a_mirror_that_knows_more_than_the_ledger_is_an_error_with_ways_out(config, load, ledger, seen, words):
     mirror = GroupMirror(config, load, lambda: ledger.place.offsets)
     mirror.write(at(ledger, 2))
     cases = {None: None, 1: at(ledger, 1), "another": replace(ledger, instance="two", revision=5)}
-    with pytest.raises(LifecycleError, match=words) as error:
+    with pytest.raises(LifecycleError, match=naming(words)):
         mirror.check(cases[seen])
-    assert "delete the group" in str(error.value) or "deleting the group" in str(error.value)
 
 
 EACH = 60

@@ -119,18 +119,20 @@ def test_a_topic_that_is_gone_is_told_long_before_the_deadline(own, own_topics, 
     own_records.produce(topic, kilobytes(10))
     assert len(rows(read_slice(whole(topic, {0: 10}), settings(own)))) == 10
     own_topics.delete(topic)
+    begun = time.monotonic()
     with pytest.raises(UnknownTopicError) as told:
         list(read_slice(whole(topic, {0: 10}), settings(own, deadline=60.0)))
     assert told.value.topic == topic
-    assert "nothing came for" not in str(told.value)  # as it is called at the deadline
+    assert time.monotonic() - begun < 30.0
 
 
 def test_a_partition_that_does_not_exist_is_told_long_before_the_deadline(own, own_topics):
     topic = own_topics.create(partitions=2)
+    begun = time.monotonic()
     with pytest.raises(UnknownTopicError) as told:
         list(read_slice(slice_of(stretch(topic, 5, 0, 10)), settings(own, deadline=60.0)))
     assert (told.value.topic, told.value.partition) == (topic, 5)
-    assert "nothing came for" not in str(told.value)
+    assert time.monotonic() - begun < 30.0
 
 
 def test_a_topic_that_was_created_again_is_told_by_its_id(own, own_topics, own_records):
