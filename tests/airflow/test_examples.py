@@ -16,6 +16,7 @@ from airflow.sdk.exceptions import ParamValidationError
 from support.another_spark import environment
 from support.another_spark import spark as another_spark
 from support.dag_files import dags_of
+from support.messages import says
 from support.records import Record
 from support.registry import registry
 from support.snippets import PAGES, commands, snippets
@@ -161,17 +162,17 @@ def test_the_replay_example_writes_to_files_where_the_form_says_so(playground, t
 @pytest.mark.parametrize(
     ("form", "said"),
     [
-        ({"strat": "-1h"}, "the form has no 'strat'"),
-        ({"target": "orders-ordered"}, "its rows would be there twice"),
-        ({"format": "delta", "target": "lake orders"}, "a table is named 'catalog.schema.table'"),
-        ({"format": "parquet", "target": "lake/orders"}, "path must be absolute"),
-        ({"target": "refunds", "duplicates_are_fine": True}, "would write into 'refunds' (to='refunds')"),
+        ({"strat": "-1h"}, "'strat' ... 'start'"),
+        ({"target": "orders-ordered"}, "'orders-ordered'"),
+        ({"format": "delta", "target": "lake orders"}, "'catalog.schema.table'"),
+        ({"format": "parquet", "target": "lake/orders"}, "path ... 'lake/orders'"),
+        ({"target": "refunds", "duplicates_are_fine": True}, "'refunds' (to='refunds')"),
     ],
 )
 def test_the_replay_example_refuses_what_cannot_be_meant(playground, form, said, capsys):
     found = playground.run(playground.dag("orders_replay", edits={}), run_conf=form)
     assert (found["resolve"], found["load"]) == ("failed", "upstream_failed")
-    assert said in "".join(capsys.readouterr())
+    assert says("".join(capsys.readouterr()), said)
 
 
 def test_the_form_of_the_replay_example_refuses_what_is_no_time(playground):
@@ -237,9 +238,9 @@ def test_the_operations_example_shows_previews_and_moves_a_ledger_and_asks_for_a
 
     assert "revision      1" in operate().xcom_pull()
     place = {"action": "rewind", "to": "earliest"}
-    assert "6 offsets are loaded again" in operate(**place).xcom_pull()
+    assert "6 offsets" in operate(**place).xcom_pull()
     assert operate(**place, confirmed=True).state == "failed"
-    assert "a reason is missing" in capsys.readouterr().out
+    assert "reason" in capsys.readouterr().out
     assert ledger_of(bench.load).revision == 1
     assert operate(**place, confirmed=True, reason="a bug").state == "success"
     assert ledger_of(bench.load).revision == 2
@@ -247,17 +248,17 @@ def test_the_operations_example_shows_previews_and_moves_a_ledger_and_asks_for_a
     assert f"{bench.topic}[0]@0: stays" in operate(**stay).xcom_pull()
     assert operate(**stay, confirmed=True, reason="another DAG loads it").state == "success"
     assert ledger_of(bench.load).home_dag is None
-    assert "it would be refused, as load" in operate(action="abandon").xcom_pull()
+    assert repr(bench.load) in operate(action="abandon").xcom_pull()
     bench.order("fail 75")
     bench.dag().test()
     said = operate(action="abandon").xcom_pull()
-    assert "did not complete\nThe ledger stays at revision 3" in said
+    assert "revision 3" in said
     assert said.endswith("Nothing was changed: confirm it to do it.")
     assert operate(action="abandon", confirmed=True, reason="given up").state == "success"
     ledger = ledger_of(bench.load)
     assert (ledger.open, ledger.outcomes[-1].kind, ledger.outcomes[-1].reason) == (None, "abandoned", "given up")
     assert operate(action="abandon", confirmed=True, reason="again").state == "failed"
-    assert "no open range" in capsys.readouterr().out
+    assert repr(bench.load) in capsys.readouterr().out
 
 
 def test_the_consumer_example_says_what_a_commit_told(bench, example, capsys):

@@ -7,6 +7,7 @@ from importlib.metadata import version
 from types import ModuleType
 
 import pytest
+from support.messages import naming
 from support.records import Record
 
 from airflow_provider_orderedkafka import OrderedLoad
@@ -108,7 +109,7 @@ def test_a_cluster_of_google_s_gets_its_tokens_here_and_asks_for_a_resolver_in_s
 
 @pytest.mark.parametrize(
     ("extra", "package"),
-    [pytest.param(MSK, "apache-kafka[msk]", marks=NEEDS_CALLBACKS), pytest.param(GOOGLE, "google provider")],
+    [pytest.param(MSK, "apache-kafka[msk]", marks=NEEDS_CALLBACKS), pytest.param(GOOGLE, "google")],
 )
 def test_a_package_that_is_missing_is_named(hook, extra, package, monkeypatch):
     monkeypatch.setitem(sys.modules, SIGNER, None)
@@ -177,6 +178,6 @@ def test_a_log_that_ends_below_the_ledger_is_an_error_and_not_waited_out(hook, k
     beyond = Place(Offsets(dict.fromkeys(first.place.offsets, 100)), Floor())
     ledger = lifecycle.first_look("orders", instance="i", home_dag="d", place=beyond, topics=first.topics, now=0)
     for ask in (lambda: made.verdict(load, ledger), lambda: made.plan(load, ledger)):
-        with pytest.raises(DataLossError, match=r"rewind orders .*--to latest") as told:
+        with pytest.raises(DataLossError, match=naming("ledger rewind orders ... --to latest")) as told:
             ask()
         assert (told.value.topic, told.value.partition, told.value.offset) == (topic, 0, 100)

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from airflow.models import Variable
 from airflow.sdk import DAG, timezone
+from support.messages import says
 
 from airflow_provider_orderedkafka import OrderedLoad, ordered_load
 from airflow_provider_orderedkafka.compat.airflow import has_asset_state
@@ -77,7 +78,7 @@ def test_the_command_line_finds_the_ledger_where_the_dag_says_that_it_is(bench, 
     dag.test()
     for found in ([], ["--at", location]):
         assert cli.main(["ledger", "show", bench.load, *found]) == 0
-        assert "rows written  6" in capsys.readouterr().out
+        assert says(capsys.readouterr().out, "rows ... 6\n")
     assert cli.main(["ledger", "rewind", bench.load, "--to", "earliest", "--reason", "a bug", "--yes"]) == 0
     assert cli.main(["plan", dag.fileloc]) == 0
     assert "6 offsets" in capsys.readouterr().out
@@ -95,15 +96,15 @@ def test_a_ledger_moves_from_airflow_to_a_location_and_back_and_runs_go_on_from_
     in_airflow = bench.dag()
     in_airflow.test()
     assert move("--to", "airflow") == 2
-    assert "is already at 'airflow'" in capsys.readouterr().err
+    assert "'airflow'" in capsys.readouterr().err
     assert move("--to", location) == 0
-    assert f"the ledger is at {location!r}; with ledger={location!r} in its OrderedLoad" in capsys.readouterr().out
+    assert f"ledger={location!r}" in capsys.readouterr().out
     bench.write(2)
     assert in_airflow.test().state == "failed"
-    assert f"was moved to {location!r}: go on there" in capsys.readouterr().out
+    assert repr(location) in capsys.readouterr().out
     assert bench.dag(f"ledger={location!r}").test().state == "success"
     assert move("--to", location) == 2
-    assert "name the old one with --from" in capsys.readouterr().err
+    assert "--from" in capsys.readouterr().err
     assert move("--from", "airflow", "--to", location) == 0  # it has arrived: nothing changes
     assert move("--to", "airflow") == 0
     bench.write(3)

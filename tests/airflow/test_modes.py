@@ -124,7 +124,7 @@ def test_a_person_rewinds_a_ledger_after_a_preview_and_the_next_run_loads_again(
 
     place = f'{{"{bench.topic}": [2]}}'
     preview = operate(action="rewind", to=place)
-    assert "4 offsets are loaded again" in preview.xcom_pull()
+    assert "4 offsets" in preview.xcom_pull()
     assert ledger_of(bench.load).revision == 1
     assert operate(action="rewind", to=place, confirmed=True).state == "failed"  # no reason was given
     assert operate(action="rewind", to=place, confirmed=True, reason="a bug in the sink").state == "success"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from support.bench import steps_of
+from support.messages import says
 
 from airflow_provider_orderedkafka import context
 from airflow_provider_orderedkafka.core.codec import canonical
@@ -76,7 +77,7 @@ def test_a_template_that_the_dag_says_otherwise_is_refused_once_a_batch_is_noted
     changed = TO_WHAT_IS_ASKED.replace("conf.to", "conf.other")
     assert loading.run(changed, to=bench.output, other=other)[0]["resolve"] == "failed"
     said = capsys.readouterr().out
-    assert "to was '{{ dag_run.conf.to }}', it is '{{ dag_run.conf.other }}'" in said
+    assert says(said, "'{{ dag_run.conf.to }}', ... '{{ dag_run.conf.other }}'")
     assert loading.ledger.open.attempt == 1
 
 
@@ -112,9 +113,9 @@ def test_another_attempt_on_another_disk_is_refused_before_it_is_counted_until_i
     capsys.readouterr()
     assert loading.run(to)[0]["load"] == "failed"
     said = capsys.readouterr().out
-    assert "was begun on machine 'worker-1', and this is 'worker-2'" in said
-    assert f"its state should be at {str(place)!r}, and is not there" in said
-    assert "name a checkpoint= that all workers and Spark reach" in said
+    assert says(said, "'worker-1', ... 'worker-2'")
+    assert repr(str(place)) in said
+    assert "checkpoint=" in said
     assert f"orderedkafka ledger abandon {bench.load}" in said
     assert (loading.ledger.open.attempt, len(bench.diary)) == (1, 1)
     shutil.move(place.with_name("on-worker-1"), place)

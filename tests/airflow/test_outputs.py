@@ -2,6 +2,7 @@
 
 import pytest
 from airflow.sdk import DAG, Asset
+from support.messages import naming
 
 from airflow_provider_orderedkafka import (
     Allow,
@@ -77,16 +78,16 @@ def test_the_place_of_an_output_may_be_a_template(to, params, found):
 @pytest.mark.parametrize(
     ("to", "rendered", "said"),
     [
-        ("topic:{{ params.t }}", "refunds", "would write into 'refunds'"),
-        (KafkaOutput("{{ params.t }}"), "refunds", "would write into 'refunds'"),
-        (KafkaOutput("{{ params.t }}"), "my topic", "'my topic' cannot be a topic's name"),
-        (DeltaOutput("{{ params.t }}"), "lake", "path must be absolute"),
-        (FilesOutput("{{ params.t }}"), "s3a://me:secret@lake/a", "has a login"),
-        ("{{ params.t }}", "nowhere", "an output is named '<format>:<name>'"),
+        ("topic:{{ params.t }}", "refunds", "'refunds'"),
+        (KafkaOutput("{{ params.t }}"), "refunds", "'refunds'"),
+        (KafkaOutput("{{ params.t }}"), "my topic", "'my topic'"),
+        (DeltaOutput("{{ params.t }}"), "lake", "path ... 'lake'"),
+        (FilesOutput("{{ params.t }}"), "s3a://me:secret@lake/a", "path"),
+        ("{{ params.t }}", "nowhere", "'<format>:<name>' ... 'nowhere'"),
     ],
 )
 def test_what_a_run_renders_is_checked_as_what_is_written_in_the_dag(to, rendered, said):
-    with pytest.raises(SettingError, match=said):
+    with pytest.raises(SettingError, match=naming(said)):
         job(parse(to=to).tasks["resolve"], t=rendered)
 
 
@@ -100,15 +101,15 @@ def test_the_asset_to_emit_may_be_another_one():
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"to": "lake.shop.orders"}, "an output is named '<format>:<name>'"),
-        ({"to": "icberg:lake.shop.orders"}, "did you mean 'iceberg'"),
-        ({"to": Asset("mine")}, "to= must be a KafkaOutput, IcebergOutput, DeltaOutput or FilesOutput, found Asset"),
-        ({"to": KafkaOutput("a"), "rows": Rows(bad_records=Allow(1, "a"))}, "another topic than the output"),
-        ({"to": KafkaOutput("a"), "rows": Rows(bad_records=Allow(1, TABLE))}, "where rows go to Kafka"),
+        ({"to": "lake.shop.orders"}, "'<format>:<name>' ... 'lake.shop.orders'"),
+        ({"to": "icberg:lake.shop.orders"}, "'icberg ... 'iceberg'"),
+        ({"to": Asset("mine")}, "to= ... KafkaOutput, IcebergOutput, DeltaOutput ... FilesOutput, ... Asset"),
+        ({"to": KafkaOutput("a"), "rows": Rows(bad_records=Allow(1, "a"))}, "'a'"),
+        ({"to": KafkaOutput("a"), "rows": Rows(bad_records=Allow(1, TABLE))}, "to=IcebergOutput("),
     ],
 )
 def test_where_to_write_is_checked_at_once(arguments, said):
-    with pytest.raises(SettingError, match=rf"load 'orders': .*{said}"):
+    with pytest.raises(SettingError, match=naming(f"load 'orders': ... {said}")):
         parse(**arguments)
 
 

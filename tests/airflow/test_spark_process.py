@@ -8,6 +8,7 @@ import time
 from dataclasses import replace
 
 import pytest
+from support.messages import naming
 
 from airflow_provider_orderedkafka.core.batches import MARK, STOP_SECONDS, Progress
 from airflow_provider_orderedkafka.errors import SettingError
@@ -46,11 +47,12 @@ def process(binary, submission=ON_YARN, **more):
 
 
 def test_its_lines_are_logged_and_its_end_is_told(program, caplog):
+    told = "ordered_replay.py: Kafka did not answer"
     caplog.set_level(logging.INFO)
-    failing = process(program("print('ordered_replay.py: Kafka did not answer')\nsys.exit(75)"))
+    failing = process(program(f"print({told!r})\nsys.exit(75)"))
     assert failing.run() == 75
-    assert failing.output == "ordered_replay.py: Kafka did not answer"
-    assert "Kafka did not answer" in caplog.text
+    assert failing.output == told
+    assert told in caplog.text
 
 
 def test_its_progress_is_told_and_not_logged(program):
@@ -193,7 +195,7 @@ print(mine.returncode, repr(mine.stdout))
 
 
 def test_a_program_that_is_not_there_is_named_with_the_way_out(tmp_path):
-    with pytest.raises(SettingError, match=r"no program 'spark9-submit' on the PATH.*\[spark\].*spark_binary="):
+    with pytest.raises(SettingError, match=naming("'spark9-submit' ... [spark] ... spark_binary=")):
         check_found("spark9-submit", {"PATH": str(tmp_path)})
 
 

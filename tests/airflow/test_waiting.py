@@ -273,7 +273,7 @@ def test_a_run_that_waits_goes_on_to_take_over_what_an_ended_run_left_and_waits_
     with pytest.raises(TimeoutError):
         first_event(ledger, seconds=1)
     ended.append(True)
-    assert "taken over" in first_event(ledger)["reason"]
+    assert "d/other" in first_event(ledger)["reason"]
 
 
 def test_looks_that_wait_for_kafka_hold_up_neither_the_loop_nor_a_thread_that_others_wait_for(monkeypatch):
