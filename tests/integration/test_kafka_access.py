@@ -83,12 +83,10 @@ def test_a_topic_that_may_not_be_read_is_named(config):
     p = TopicPartition("sealed", 0)
     log = KafkaLog(config)
     assert log.first_at([p], [50])[0][p].offset == 0
-    assert "refuses to give sealed[0]: " in refused(lambda: log.look({p: Bound(0)}, {p: 1}, 1_000, 10))
+    assert "sealed[0]: " in refused(lambda: log.look({p: Bound(0)}, {p: 1}, 1_000, 10))
 
 
-@pytest.mark.parametrize(
-    ("topic", "said"), [("hidden", "the description of topic hidden"), ("sealed", r"give sealed\[0\]")]
-)
+@pytest.mark.parametrize(("topic", "said"), [("hidden", "hidden"), ("sealed", r"sealed\[0\]")])
 def test_a_query_is_told_what_it_may_not(config, spark, topic, said):
     register(spark)
     frame = spark.read.format("orderedkafka").option("kafka.bootstrap.servers", config["bootstrap.servers"])
@@ -103,7 +101,7 @@ def test_a_group_that_may_not_be_described_is_named(config):
     said = refused(lambda: committed(config, "secret", [p]))
     assert said.startswith("Kafka refuses the commits of group 'secret': ")
     assert said.endswith("on the group")
-    assert "a commit of group 'secret'" in refused(lambda: write_commits(config, "secret", {p: GroupOffset(0, "")}))
+    assert "group 'secret'" in refused(lambda: write_commits(config, "secret", {p: GroupOffset(0, "")}))
 
 
 def test_reading_needs_no_permission_for_any_group(config):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql.streaming import StreamingQueryListener
-from support.applications import Application, source_and_output
+from support.applications import Application, lane_of, source_and_output
 from support.outputs import FLAWLESS, check, expected_of
 from support.ranges import whole_range
 from support.records import Records
@@ -100,7 +100,7 @@ def test_a_long_range_is_several_queries_in_turn_and_nothing_of_them_stays(
     assert [batch for batch, _, _ in listener.batches] == [1, 2, 3, 4, 5]
     assert len(listener.names) == 3
     out = capsys.readouterr().out
-    assert f"by the {'direct' if lane == 'direct' else 'DataFrame'} lane" in out
+    assert (lane_of(out) == "direct") == (lane == "direct")
     said = [line.split(":")[0] for line in out.splitlines() if line.startswith("batch ")]
     assert said == [*(f"batch {n} of about 5" for n in range(1, 5)), "batch 5 of 5"]
     assert check(expected_of(records, source), records.read(output)) == FLAWLESS

@@ -6,6 +6,7 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PythonException
 from pyspark.sql import functions as f
+from support.messages import naming, says
 from support.records import Record, violations
 from support.spark import since
 
@@ -84,7 +85,7 @@ def test_another_thread_registers_too_and_writes(spark, frame, save, topics):
     refused, done = [], []
 
     def unregistered():
-        with pytest.raises(Py4JJavaError, match="Failed to find the data source: orderedkafka") as error:
+        with pytest.raises(Py4JJavaError, match="DATA_SOURCE_NOT_FOUND") as error:
             save(frame, topic=topic)
         refused.append(error)
 
@@ -122,16 +123,16 @@ def test_columns_that_mean_nothing_to_kafka_are_ignored(spark, save, topics, rec
 @pytest.mark.parametrize(
     ("column", "options", "said"),
     [
-        ("1 as value", {}, "SettingError: column 'value' is int, but must be binary or string"),
-        ("'v' as value", {"topik": "x"}, "SettingError: unknown option 'topik' of the sink: did you mean 'topic'?"),
-        ("'v' as value", {"topic": "no-such"}, "UnknownTopicError: topic 'no-such' does not exist"),
-        ("'v' as value", {"provenance": "true"}, "SettingError: provenance needs the column '_source'"),
+        ("1 as value", {}, "SettingError: ... 'value' ... int, ... binary"),
+        ("'v' as value", {"topik": "x"}, "SettingError: ... 'topik' ... 'topic'"),
+        ("'v' as value", {"topic": "no-such"}, "UnknownTopicError: topic 'no-such'"),
+        ("'v' as value", {"provenance": "true"}, "SettingError: provenance ... '_source'"),
     ],
 )
 def test_what_is_wrong_is_said_before_a_task_runs(frame, save, column, options, said):
     with pytest.raises(AnalysisException) as caught:
         save(frame.selectExpr(column), **{"topic": "anything", **options})
-    assert said in str(caught.value)
+    assert says(str(caught.value), said)
 
 
 def test_overwriting_a_topic_is_refused(frame, kafka, topics):
@@ -143,7 +144,7 @@ def test_overwriting_a_topic_is_refused(frame, kafka, topics):
 @pytest.mark.parametrize("mode", ["errorifexists", "ignore"])
 def test_spark_refuses_other_modes_and_says_which_one_will_do(frame, kafka, topics, mode):
     writer = frame.write.format("orderedkafka").mode(mode).option("topic", topics.create())
-    with pytest.raises(AnalysisException, match=r'"orderedkafka" cannot be written in .* either the "Append" or'):
+    with pytest.raises(AnalysisException, match=naming('"orderedkafka" ... "Append"')):
         writer.option("kafka.bootstrap.servers", kafka.bootstrap_servers).save()
 
 
@@ -317,13 +318,13 @@ def test_a_plan_that_is_not_known_to_keep_the_order_is_refused(frame, loses):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"by": "topic"}, "by must be 'key' or 'partition', found 'topic'"),
-        ({"writers": 0}, "writers must be at least 1, found 0"),
-        ({"by": "partition"}, "needs an int column 'partition', or partitions="),
+        ({"by": "topic"}, "by ... 'key' ... 'partition', ... 'topic'"),
+        ({"writers": 0}, "writers ... 1, ... 0"),
+        ({"by": "partition"}, "'partition', ... partitions="),
     ],
 )
 def test_order_that_cannot_be_kept_is_refused(frame, arguments, said):
-    with pytest.raises(SettingError, match=said):
+    with pytest.raises(SettingError, match=naming(said)):
         keep_order(frame, **arguments)
 
 

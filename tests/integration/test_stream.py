@@ -24,6 +24,8 @@ pytestmark = since(4, 2)
 BASE = 1_700_000_000_000
 HOUR = 3_600_000
 
+ASKED_TO_FAIL = "asked to fail"
+
 
 class Runs:
     """Runs one stream again and again on one checkpoint; keeps what each batch held."""
@@ -60,7 +62,7 @@ class Runs:
         if rows or number not in self.batches:
             self.batches[number] = rows
         if number == self.fail_in:
-            raise RuntimeError("asked to fail")
+            raise RuntimeError(ASKED_TO_FAIL)
 
     def offsets(self, batch):
         return json.loads((self.checkpoint / "offsets" / str(batch)).read_text().splitlines()[-1])
@@ -115,7 +117,7 @@ def test_a_logged_batch_is_planned_again_identically_whatever_options_and_log_sa
     write(records, topic, range(0, 60, 2), 0)
     write(records, topic, range(1, 60, 2), 1)
     runs.fail_in = 2
-    with pytest.raises(StreamingQueryException, match="asked to fail"):
+    with pytest.raises(StreamingQueryException, match=ASKED_TO_FAIL):
         runs.run(subscribe=topic, maxOffsetsPerTrigger=20)
     failed, runs.fail_in = runs.batches[2], None
     write(records, topic, [5, 70, 71], 0)
@@ -213,7 +215,7 @@ def test_a_task_warns_of_records_that_its_batch_was_not_to_reach(kafka, topics, 
     end = stream.after(start, None)
     read = [batch for each in partitions_of(stream, start, end) for batch in read_partition(options, each, ("value",))]
     assert [value for batch in read for value in batch.column("value").to_pylist()] == [b"c", b"a", b"b"]
-    assert ("1 record of a slice belong" in caplog.text) == outdated
+    assert any(record.module == "batch_reader" for record in caplog.records) == outdated
 
 
 def left_by(kafka, now, **options):
@@ -270,7 +272,7 @@ def test_a_topic_created_again_is_an_error_with_the_way_out(runs, topics, record
     runs.run(subscribe=topic)
     topics.recreate(topic)
     write(records, topic, [1, 2, 3, 4])
-    with pytest.raises(StreamingQueryException, match="new checkpoint"):
+    with pytest.raises(StreamingQueryException, match="TopicChangedError"):
         runs.run(subscribe=topic)
 
 
@@ -320,7 +322,7 @@ def test_a_row_limit_of_a_stream_that_began_without_one_is_refused(runs, topics,
     write(records, topic, [1, 2])
     runs.run(subscribe=topic)
     write(records, topic, [3])
-    with pytest.raises(StreamingQueryException, match="new checkpoint"):
+    with pytest.raises(StreamingQueryException, match="rowLimit"):
         runs.run(subscribe=topic, rowLimit=5)
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 from support.batches import batch, batches, columns, source
+from support.messages import naming
 from support.records import violations
 
 from airflow_provider_orderedkafka.core.order.positions import TopicPartition
@@ -204,7 +205,6 @@ def test_a_row_that_cannot_be_written_is_an_error_that_says_where_it_came_from(t
         write([rows_with(topic, given)], settings)
     assert said.format(topic=topic) in str(caught.value)
     assert str(caught.value).startswith("orders[2]@7 (order time 7000 ms, range r1): ")
-    assert "to a topic of dead letters" in str(caught.value)
     assert (caught.value.topic, caught.value.partition, caught.value.offset) == ("orders", 2, 7)
 
 
@@ -236,7 +236,7 @@ def test_a_dead_letter_that_does_not_fit_its_topic_leaves_its_value_behind(topic
 def test_a_record_without_a_key_is_told_before_a_compacted_topic_refuses_it(topics, to):
     topic = topics.create(config={"cleanup.policy": "compact"})
     settings = plan_write(to(topic), columns("value", "key"))
-    with pytest.raises(RowError, match=f"row 1 .*'{topic}' is compacted"):
+    with pytest.raises(RowError, match=naming(f"row 1 ... {topic!r}")):
         write([batch(value=[b"a", b"b"], key=[b"k", None])], settings)
 
 
