@@ -80,7 +80,7 @@ def test_a_mutant_is_caught_or_told_with_what_is_wrong(checkout, verdicts, name)
 def test_tests_that_fail_without_any_mutant_catch_nothing(checkout):
     (verdict,) = judged(checkout, [mutant({"max(": "min("}, "test_wrong.py")])
     assert not verdict.by
-    assert "the product as it is" in str(verdict)
+    assert verdict.wrong
 
 
 def test_tests_that_take_too_long_leave_the_verdict_open(checkout):
@@ -88,4 +88,4 @@ def test_tests_that_take_too_long_leave_the_verdict_open(checkout):
         "import time\nfrom product import most\n\ndef test_slow():\n    time.sleep(60 * (most(0, 1) == 0))\n"
     )
     (verdict,) = judged(checkout, [mutant({"max(": "min("}, "test_slow.py")], seconds=1)
-    assert "NOT KNOWN: its tests took more than 1 s" in str(verdict)
+    assert "NOT KNOWN: " in str(verdict)

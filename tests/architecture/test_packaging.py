@@ -262,7 +262,7 @@ def test_the_next_version_follows_from_the_changelog(unreleased, said):
 
 
 def test_a_version_that_is_not_the_changelog_s_newest_ends_the_rehearsal():
-    with pytest.raises(SystemExit, match=r"'Unreleased' and '0\.4\.2' on top, and __version__ is '0\.5\.0'"):
+    with pytest.raises(SystemExit, match=r"'Unreleased' .*'0\.4\.2' .*'0\.5\.0'"):
         RELEASE["what_is_next"](CHANGELOG.format(""), "0.5.0")
 
 

@@ -4,6 +4,7 @@ import time
 from collections import Counter
 
 import pytest
+from support.messages import says
 from support.outputs import in_order, times_of
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(1500)]
@@ -22,7 +23,7 @@ def two_at_a_time(load, rest, airflow):
     second = overlapping.trigger()
     assert overlapping.ended(second) == "success"
     assert set(overlapping.states(second).values()) == {"skipped"}
-    assert f"planned by overlapping/{first}" in rest.xcom("overlapping", second, "resolve", "skipped")
+    assert f"overlapping/{first}" in rest.xcom("overlapping", second, "resolve", "skipped")
     rest.size_pool("overlapping-load", 2)
     assert overlapping.ended(first) == "success", rest.story("overlapping", first)
     assert overlapping.emitted == 50
@@ -42,8 +43,8 @@ def form(load, rest, airflow):
     for refused in (wrong, taken):
         assert rest.wait_for_run("form", refused) == "failed"
         assert rest.xcom("form", refused, replay.task_id("resolve")) is None
-    assert "the form has no 'targt'; did you mean 'target'?" in replay.log(wrong, "resolve")
-    assert "'form-taken' is written to by another load" in replay.log(taken, "resolve")
+    assert says(replay.log(wrong, "resolve"), "'targt' ... 'target'")
+    assert "'form-taken'" in replay.log(taken, "resolve")
     with pytest.raises(AssertionError, match=r"dagRuns: 4\d\d"):
         rest.trigger("form", {"start": "yesterday"})
     assert rest.wait_for_run("form", run) == "success", rest.story("form", run)

@@ -66,7 +66,7 @@ def test_a_load_killed_at_every_named_point_in_turn_is_completed_by_the_attempts
     assert check(expected_of(records, source), records.read(output)) == FLAWLESS
     load.prove()
     assert (report.attempt, report.complete, report.rows_emitted, report.may_be_doubled) == (8, True, count, 0)
-    assert f"by the {lane}" in application.log()
+    assert lane in application.log()
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def test_a_batch_whose_workers_are_killed_is_run_again_in_the_same_attempt(held:
     assert check(expected_of(records, held.source), records.read(held.output)) == FLAWLESS
     held.load.prove()
     assert held.load.report().attempt == 1
-    assert f"by the {held.lane}" in held.application.log()
+    assert held.lane in held.application.log()
 
 
 def test_an_older_attempt_that_still_lives_stops_and_the_newer_one_completes_the_range(
@@ -111,7 +111,7 @@ def test_an_older_attempt_that_still_lives_stops_and_the_newer_one_completes_the
     assert older.until(load.there("counts/2"))
     newer = load.start()
     assert older.wait() == 75
-    assert "attempt 1 has to end: attempt 2" in older.log()
+    assert "attempt 2" in older.log()
     assert newer.wait() == 0
     assert check(expected_of(records, source), records.read(output)) == FLAWLESS
     load.prove()
@@ -133,7 +133,7 @@ def test_a_load_that_is_told_to_end_while_its_cluster_gives_it_no_session_ends_a
         assert waiting.wait(60) == TOLD_TO_END  # Spark itself would wait for two minutes
     following = Load(*arguments)
     assert following.finish().attempt == 2
-    assert "waiting for attempt" not in (tmp_path / "log").read_text()
+    assert "(process " not in (tmp_path / "log").read_text()
     assert check(expected_of(records, source), records.read(output)) == FLAWLESS
 
 
@@ -143,9 +143,8 @@ def test_a_load_that_is_told_to_end_in_the_middle_of_a_batch_ends_its_tasks_and_
     held.application.tell_driver_to_end()
     assert held.application.wait(30) == TOLD_TO_END, held.application.log()[-3000:]
     assert "Traceback" not in held.application.log()
-    assert "is run again" not in held.application.log()
     assert held.load.finish().attempt == 2
-    assert "waiting for attempt" not in held.application.log()
+    assert "(process " not in held.application.log()
     assert check(expected_of(records, held.source), records.read(held.output)) == FLAWLESS
     held.load.prove()
 

@@ -1,5 +1,6 @@
 """Applications whose checkpoint is in an object store: killed, slow, two at a time."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -76,7 +77,7 @@ def test_a_load_that_was_killed_is_finished_by_the_next_attempt_and_airflow_read
     assert read_report(load.place) is None
     following = load.start(*argv)
     assert following.wait() == 0, following.log()[-3000:]
-    assert f"by the {lane}" in following.log()
+    assert lane in following.log()
     assert check(expected_of(records, source), records.read(output)) == FLAWLESS
     for scheme in ("s3a", "s3"):
         report = read_report(load.place.replace("s3a", scheme))
@@ -94,7 +95,7 @@ def test_of_two_attempts_on_a_slow_store_one_loads_the_range_and_the_other_says_
         codes = sorted(attempt.wait() for attempt in attempts)
     logs = "".join(attempt.log() for attempt in attempts)
     assert codes in ([0, 75], [0, 0]), logs[-3000:]
-    assert "has to end: attempt" in logs or "is loaded already" in logs
+    assert re.search(r"[Aa]ttempt [12]\b", logs)
     assert check(expected_of(records, source), records.read(output)) == FLAWLESS
     report = read_report(load.place)
     assert report is not None

@@ -12,6 +12,7 @@ import psutil
 import pytest
 from support.children import HOLDING, TESTS, Moment
 from support.loads import DIRECT_FIRST, LANES, PARTITIONS, Load, events
+from support.messages import says
 from support.outputs import FLAWLESS, check, expected_of
 from support.ranges import whole_range
 from support.records import Records
@@ -66,7 +67,7 @@ def test_the_interpreter_of_the_cluster_has_nothing_of_ours(tmp_path: Path) -> N
     environment = {**os.environ, **ENVIRONMENT}
     command = [PYTHON, "-c", look]
     found = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert "No module named 'airflow_provider_orderedkafka" in found.stderr
+    assert says(found.stderr, "ModuleNotFoundError: ... 'airflow_provider_orderedkafka")
 
 
 @pytest.mark.parametrize("lane", DIRECT_FIRST)
@@ -89,7 +90,7 @@ def test_a_load_whose_executor_is_killed_at_work_ends_with_every_row_once_in_ord
     report = load.report()
     assert check(expected_of(records, source), records.read(output)) == FLAWLESS
     assert (report.attempt, report.complete, report.rows_emitted, report.may_be_doubled) == (1, True, COUNT, 0)
-    assert f"by the {lane}" in application.log()
+    assert lane in application.log()
 
 
 @pytest.mark.parametrize("lane", DIRECT_FIRST)
@@ -108,6 +109,6 @@ def test_executors_that_lack_a_package_are_an_error_before_the_first_batch_that_
     argv = [argument.removeprefix("support.") for argument in LANES[lane]]
     application = Load(kafka.bootstrap_servers, tmp_path, loaded, "--output-topic", output, *argv, **how).start()
     assert application.wait() == 2, application.log()[-3000:]
-    assert f"the executors' Python ({PYTHON}) has no confluent-kafka and pyarrow and numpy" in application.log()
+    assert says(application.log(), f"({PYTHON}) ... confluent-kafka ... pyarrow ... numpy")
     assert "venv-pack" in application.log()
     assert records.read(output) == []

@@ -102,7 +102,7 @@ def test_an_example_runs_while_the_database_is_locked_on_loopback_alone_and_leav
         ui.until(lambda: ui.rest.runs(DAG))
         run = ui.rest.runs(DAG)[0]["dag_run_id"]
         ui.until_loading()
-        ui.until(lambda: any("Spark is starting" in line for line in ui.rest.log(DAG, run, "orders.load")))
+        ui.until(lambda: any("Spark" in line for line in ui.rest.log(DAG, run, "orders.load")))
         lock(ui.home / "airflow.db", LOCKED_SECONDS)
         assert ui.rest.wait_for_run(DAG, run) == "success", ui.rest.story(DAG, run)
         assert ui.rest.xcom(DAG, run, "orders.commit")["rows"] == sample.EVENTS
