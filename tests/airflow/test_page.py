@@ -238,7 +238,7 @@ def test_the_overview_has_what_failed_first_what_never_ran_last_and_where_each_l
     assert re.search(r"^\d+ loads, \d failed, \d with an open range, 1 not run yet$", tab.text("#subtitle"))
     rows = {row.split()[0]: " ".join(row.split()) for row in tab.texts("main tbody tr")}
     assert "payments-ordered" in rows["payments"]
-    assert STORIES["payments"].status.error in rows["payments"]
+    assert statuses.DISK_IS_FULL in rows["payments"]
     assert "min" in rows["refunds"].partition("seen")[0]
     assert "Next run" not in rows["hourly"]
 
@@ -407,8 +407,8 @@ def test_whoever_may_not_read_assets_is_told_which_permission_is_missing(served,
 @pytest.mark.parametrize(
     ("address", "words"),
     [
-        ("?load=new", "new"),
-        ("?load=nobody", "load"),
+        ("?load=new", "run"),
+        ("?load=nobody", "name"),
         ("?dag=another", "DAG"),
     ],
 )

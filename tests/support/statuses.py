@@ -13,6 +13,7 @@ from airflow_provider_orderedkafka.core.status import AuditRow, Status, Updater
 from airflow_provider_orderedkafka.telling.status import LARGEST_EVENT, outlets
 from support.plain import plain_range, plain_report
 
+DISK_IS_FULL = "the disk is full: free some space"
 MINUTE = 60_000
 RUN = "scheduled__2026-01-31T12:{:02}:00+00:00"
 
@@ -177,7 +178,7 @@ def failing(now: int, load: str) -> Story:
     loaded = story.plan()
     story.begin(loaded, 2)
     story.write(loaded, 2, 9)
-    story.fail(loaded, "attempt 2 of range 'payments' ended with exit code 1: the disk is full: free some space")
+    story.fail(loaded, f"attempt 2 of range 'payments' ended with exit code 1: {DISK_IS_FULL}")
     return story
 
 
