@@ -1,5 +1,6 @@
 """Ranges without Airflow: resolved by the application itself, from its options and what lies under its checkpoint."""
 
+import errno
 import json
 import os
 from dataclasses import MISSING, fields, replace
@@ -8,10 +9,9 @@ from shutil import rmtree
 from typing import Any
 
 import pytest
-import says
 from support.applications import Application, events, some_too_large, source_and_output
 from support.embedded import EmbeddedKafka
-from support.messages import errno
+from support.messages import says
 from support.outputs import expected_of, stamp
 from support.records import Record, Records
 from support.topics import Topics

@@ -187,7 +187,7 @@ def test_a_replay_from_a_time_at_a_log_start_is_refused_or_goes_on_and_says_so(b
     assert (caught.value.partition, caught.value.offset) == (0, 5 if idle else 2)
     found = plan_replay(brokers, replace(load, on_data_loss="count").terms, asked, now=now)
     gone = Offsets({TopicPartition(topic, 0): 5 if idle else 2})
-    assert Deleted(now - 20_000, maybe=gone, older=Offsets({})).remarks()[0] in found.reason
+    assert Deleted(now - 20_000, maybe=gone, older=Offsets({})).remarks[0] in found.reason
     if not idle:
         later = parse_start(now - 9_997, "start"), asked[1]
         assert plan_replay(brokers, load.terms, later, now=now).offsets == 2
@@ -203,7 +203,7 @@ def test_a_replay_from_a_time_that_retention_keeps_uses_partitions_that_were_lon
     found = plan_replay(brokers, load.terms, asked, now=now)
     assert found.offsets == 3
     gone = Offsets({TopicPartition(topic, 0): 2, TopicPartition(topic, 1): 1})
-    assert Deleted(now - 20_000, maybe=Offsets({}), older=gone).remarks()[0] in found.reason
+    assert Deleted(now - 20_000, maybe=Offsets({}), older=gone).remarks[0] in found.reason
 
 
 def test_a_first_look_from_a_time_at_a_log_start_says_so(brokers, topics, records, now, caplog):
