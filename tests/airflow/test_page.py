@@ -211,6 +211,8 @@ def test_without_a_state_store_the_page_says_what_it_cannot_know(served, tab):
     tab.open(served.page)
     rows = {row.split()[0]: " ".join(row.split()) for row in tab.texts("main tbody tr")}
     assert "planned" in rows["orders"]
+    assert "least" in rows["orders"]
+    assert "decided" in rows["refunds"]
     assert "12 dead " in rows["payments"]
     assert "3.3" in tab.text("#footer")
 
@@ -227,7 +229,7 @@ def test_the_overview_says_of_each_load_where_it_stands_and_what_is_missing(serv
     for words in ("12 dead ", "3 possibly ", "1 possibly ", "7 lost "):
         assert words in rows["payments"]
     assert "none: " in rows["limited"]
-    assert rows["new"].startswith("new ")
+    assert rows["new"] == "new has not run yet"
 
 
 @with_state
@@ -241,6 +243,7 @@ def test_the_overview_has_what_failed_first_what_never_ran_last_and_where_each_l
     assert statuses.DISK_IS_FULL in rows["payments"]
     assert "min" in rows["refunds"].partition("seen")[0]
     assert "Next run" not in rows["hourly"]
+    assert "looked" not in rows["hourly"]
 
 
 @with_state

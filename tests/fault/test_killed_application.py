@@ -1,5 +1,6 @@
 """Applications that are killed with -9 at named points, and run again: nothing lost, nothing doubled, order kept."""
 
+import re
 import signal
 import socket
 from dataclasses import dataclass
@@ -143,6 +144,7 @@ def test_a_load_that_is_told_to_end_in_the_middle_of_a_batch_ends_its_tasks_and_
     held.application.tell_driver_to_end()
     assert held.application.wait(30) == TOLD_TO_END, held.application.log()[-3000:]
     assert "Traceback" not in held.application.log()
+    assert not re.search(r"batch \d+ failed", held.application.log())
     assert held.load.finish().attempt == 2
     assert "(process " not in held.application.log()
     assert check(expected_of(records, held.source), records.read(held.output)) == FLAWLESS
