@@ -45,6 +45,7 @@ HOUR = timedelta(hours=1)
         (NOW, NOW, "CronDataIntervalTimetable"),
         (NOW + HOUR, NOW + 2 * HOUR, str(NOW + HOUR)),
     ],
+    ids=["none", "empty", "not over"],
 )
 def test_a_run_whose_interval_cannot_be_loaded_says_how_it_can(begin, end, said):
     with pytest.raises(SettingError, match=naming(said)):
