@@ -34,11 +34,11 @@ ui: environment ## a real Airflow with the example DAGs and a broker, at http://
 	@$(BIN)/python scripts/ui.py
 
 test: WORKERS ?= 4
-test: environment browser ## run every test but those that break things on purpose
+test: environment browser ## run every test but those that break things on purpose or take long
 	$(BIN)/python -m pytest -m "not fault and not nightly" -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 faults: WORKERS ?= 3
-faults: environment ## run the tests that kill processes, stop brokers and take minutes
+faults: environment ## run the tests that kill processes, stop brokers or take long
 	$(BIN)/python -m pytest -m "fault and not versions and not nightly" -n $(WORKERS) --dist loadgroup $(ARGS)
 
 nightly: WORKERS ?= 3

@@ -105,6 +105,7 @@ TOGETHER = {
     "planning_questions",
     "registry",
     "standalone_cluster",
+    "without_spark",
     "yarn",
 }
 

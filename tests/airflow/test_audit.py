@@ -126,6 +126,7 @@ def test_an_audit_that_does_not_find_the_report_fails_and_says_what_to_name(benc
     assert "checkpoint=" in "".join(capsys.readouterr())
 
 
+@pytest.mark.fault
 def test_openlineage_is_told_what_a_load_read_and_wrote_and_what_an_audit_asserts_and_spark_who_its_parent_is(
     bench, audited, kafka, tmp_path
 ):

@@ -1,4 +1,7 @@
-"""The examples, each run as a user runs it, on topics of its own: real Kafka, real Spark."""
+"""The examples, each run as a user runs it, on topics of its own: real Kafka, real Spark.
+
+Three of them are loaded by `make test`, the others, each of which starts Spark once more, by `make faults`.
+"""
 
 import json
 import os
@@ -92,6 +95,7 @@ def test_the_watched_example_loads_what_is_there_when_it_is_started(playground):
     assert playground.written == rows
 
 
+@pytest.mark.fault
 def test_the_example_with_a_pattern_loads_a_topic_that_comes_to_match_it(playground):
     rows = playground.write()
     prefix = playground.source.partition("-1-")[0]
@@ -113,6 +117,7 @@ def test_the_audited_example_proves_what_it_has_loaded(playground):
     assert playground.written == rows
 
 
+@pytest.mark.fault
 def test_the_hourly_example_loads_the_hour_of_its_run(playground):
     milliseconds = round(NOON.timestamp() * 1000)
     playground.write(10, milliseconds - 3_600_000)
@@ -144,6 +149,7 @@ def test_the_replay_example_only_says_what_it_would_load_and_then_loads_the_firs
     assert re.search(r"Spark's page of it, while it runs: http://\S+:\d+", caplog.text)
 
 
+@pytest.mark.fault
 def test_the_replay_example_writes_to_files_where_the_form_says_so(playground, tmp_path, capsys):
     from pyarrow import dataset
 
@@ -180,6 +186,7 @@ def test_the_form_of_the_replay_example_refuses_what_is_no_time(playground):
         playground.run(playground.dag("orders_replay", edits={}), run_conf={"start": "yesterday"})
 
 
+@pytest.mark.fault
 def test_the_decoding_example_makes_rows_by_customer_and_keeps_aside_what_is_no_json(
     playground, topics, records, transforms
 ):
@@ -197,6 +204,7 @@ def test_the_decoding_example_makes_rows_by_customer_and_keeps_aside_what_is_no_
     assert [each.value for each in records.read(dead)] == [b"no JSON"]
 
 
+@pytest.mark.fault
 def test_of_the_examples_made_in_a_loop_each_has_its_own_ledger(playground, ledger_of):
     rows = playground.write()
     edits = {'topics=[f"orders-{country}"]': f"topics=[{playground.source!r}]", 'max_delay="1h"': "min_offsets=1"}
@@ -206,6 +214,7 @@ def test_of_the_examples_made_in_a_loop_each_has_its_own_ledger(playground, ledg
     assert ledger_of("orders_be").revision == 1
 
 
+@pytest.mark.fault
 def test_the_example_by_shell_runs_the_application_without_the_spark_provider(
     playground, ledger_of, monkeypatch, tmp_path
 ):

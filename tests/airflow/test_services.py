@@ -213,7 +213,7 @@ OLD_WAYS = ("default:ProvidersManager.hooks is deprecated", "default:BasicAuth i
 
 @pytest.fixture(
     params=[
-        "emr_serverless",
+        pytest.param("emr_serverless", marks=pytest.mark.fault),
         pytest.param("databricks", marks=[*nightly, pytest.mark.filterwarnings(*OLD_WAYS)]),
         pytest.param("kubernetes", marks=nightly),
         pytest.param("livy", marks=nightly),

@@ -11,6 +11,8 @@ from support.leaner import WITHOUT_SPARK, environment_without
 from support.outputs import FLAWLESS, check, expected_of
 from support.quick_java import SPARK_SUBMIT
 
+pytestmark = pytest.mark.fault
+
 EXAMPLES = Path(__file__).parents[2] / "dags"
 
 DAG = """

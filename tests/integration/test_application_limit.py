@@ -45,7 +45,9 @@ LIMITED: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("limit", [1, pytest.param(64, marks=pytest.mark.versions), 1_000])
+@pytest.mark.parametrize(
+    "limit", [pytest.param(1, marks=pytest.mark.fault), pytest.param(64, marks=pytest.mark.versions), 1_000]
+)
 @pytest.mark.parametrize("kind", LIMITED)
 def test_a_row_limit_lets_exactly_the_first_rows_in_order_pass(
     app: Application, topics: Topics, records: Records, kind: str, limit: int
