@@ -81,5 +81,5 @@ def test_a_range_of_many_partitions_is_loaded_with_its_state_in_an_object_store(
     report = read_report(place)
     assert (report.complete, report.attempt, report.rows_emitted) == (True, 1, len(places))
     word = resolve.xcom_pull(task_ids=resolve.task_id, key="work")
-    assert word is None if started_by == "spark-submit" else word.startswith(f"at:{place}/works/")
+    assert word.startswith(f"at:{place}/works/") if started_by == "by_python" else word is None
     assert place.startswith(f"s3a://{BUCKET}/checkpoints/{bench.load}")

@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 from support.applications import Application, source_and_output
 from support.certificates import Authority
+from support.messages import says
 from support.outputs import FLAWLESS, check, expected_of
 from support.ranges import whole_range
 from support.records import Records
@@ -153,7 +154,7 @@ def test_a_secret_that_is_changed_while_a_batch_runs_ends_the_attempt_and_the_ne
             mark.unlink()
             assert first.result() == 75
         said = capsys.readouterr().err
-        assert "CredentialsError" in said
+        assert says(said, "SASL ... 'security.protocol'")
         assert OLD not in said
         assert attempt(NEW) == 0
     report = read_report(str(app.checkpoint))
