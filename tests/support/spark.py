@@ -7,7 +7,7 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
-from support import forked, quick_java
+from support import quick_java
 
 VERSION = tuple(map(int, pyspark.__version__.split(".")[:2]))
 
@@ -30,10 +30,8 @@ def local_session(directory: Path) -> SparkSession:
         "spark.driver.extraJavaOptions": f"-Dderby.system.home={directory / 'derby'} -Duser.timezone=UTC",
         "spark.driver.memory": "1g",
         "spark.executor.heartbeatInterval": "1s",
-        "spark.executorEnv.PYTHONPATH": str(Path(forked.__file__).parents[1]),
         "spark.local.dir": str(directory / "local"),
         "spark.log.level": "ERROR",
-        "spark.python.daemon.module": forked.__name__,
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
