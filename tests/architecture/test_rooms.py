@@ -34,7 +34,6 @@ MOST_LINES = 500
 LEAST_LINES = 80
 APART = {
     "assets",  # users import it
-    "compat.spark_submit",  # only there may be read what spark-submit prints
     *("spark.connector.source", "spark.connector.stream_reader", "spark.connector.stream_writer"),  # not in each Spark
 }
 """Small modules with one importer that stay apart."""

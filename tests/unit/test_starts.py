@@ -130,7 +130,7 @@ def test_offsets_read_from_arrays_and_as_spark_writes_them(given_):
         ({"orders": {"one": 5}}, "'start.orders' ... 'one'"),
         ({"orders": {"01": 5}}, "'start.orders' ... '01'"),
         ("2026-01-31T12:00:00", "'start' ... '2026-01-31T12:00:00' ... Z"),
-        (datetime(2026, 1, 31), "'start' ... 2026 ... Z"),  # noqa: DTZ001 - that is the point
+        (datetime(2026, 1, 31), "'start' ... 2026 ... Z"),  # noqa: DTZ001 - a time without a zone is what is refused
         ("1969-12-31T00:00:00Z", "'start' ... 1970 ... '1969-12-31T00:00:00Z'"),
         ("yesterday", "'start' ... 'earliest', 'latest', 'committed:<group>', ... 'yesterday'"),
         ("committed:", "'start' ... 'earliest', 'latest', 'committed:<group>', ... 'committed:'"),
