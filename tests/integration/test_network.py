@@ -2,17 +2,30 @@
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
-from support.loads import Load, events
+from support.loads import START, Load, events
 from support.outputs import FLAWLESS, check, expected_of
 from support.proxied import WAYS, ProxiedKafka
 from support.ranges import whole_range
 from support.records import Records
 from support.topics import Topics
+
+from airflow_provider_orderedkafka.core.notation.subscriptions import Named
+from airflow_provider_orderedkafka.core.order.positions import TopicPartition
+from airflow_provider_orderedkafka.kafka.lookup.topics import (
+    committed,
+    discover,
+    first_at,
+    high_ends,
+    log_starts,
+    newest,
+)
 
 RETRYABLE = 75
 """The exit code of an attempt that the next one may make good."""
@@ -59,3 +72,34 @@ def test_each_row_is_there_once_and_in_order_in_whatever_way_the_network_failed(
     report = load.report()
     assert check(expected_of(records, source), records.read(output)) == FLAWLESS
     assert (report.rows_emitted, report.may_be_doubled, report.may_be_out_of_order) == (1_200, 0, 0)
+
+
+PARTITIONS = [0, 1, 2, 3]
+QUESTIONS: dict[str, Callable[[Mapping[str, str], list[TopicPartition]], Any]] = {
+    "which topics there are": lambda config, partitions: discover(config, Named((partitions[0].topic,))),
+    "where a group stands": lambda config, partitions: committed(config, "nobody", partitions),
+    "where logs begin": log_starts,
+    "where logs end": high_ends,
+    "the newest time": newest,
+    "where a time is": lambda config, partitions: first_at(config, partitions, [START + 500]),
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_a_question_whose_answer_was_lost_is_asked_again(
+    kafka: ProxiedKafka, topics: Topics, records: Records, question: str
+) -> None:
+    topic = topics.create("in", len(PARTITIONS))
+    records.produce(topic, events(400, 1))
+
+    def asked(servers: str) -> Any:
+        config = {"bootstrap.servers": servers}
+        return QUESTIONS[question](config, [TopicPartition(topic, number) for number in PARTITIONS])
+
+    asked(kafka.proxied_servers)  # from now on there is a connection, which is lost with the answer
+    kafka.proxy.does("mute")
+    with ThreadPoolExecutor() as pool:
+        answer = pool.submit(asked, kafka.proxied_servers)
+        time.sleep(0.5)
+        kafka.proxy.does("cut")
+        assert answer.result() == asked(kafka.bootstrap_servers)

@@ -6,6 +6,12 @@ CUTS = ("tests/property/test_cuts.py",)
 
 MUTANTS = [
     (
+        "a question whose answer was lost with its connection was answered",
+        f"{PACKAGE}/kafka/lookup/topics.py",
+        {"if found.offset == OFFSET_INVALID:": "if False:"},
+        ("tests/integration/test_network.py",),
+    ),
+    (
         "what lies behind the end of a stream's batch is no matter",
         f"{PACKAGE}/spark/connector/stream.py",
         {"end=None if floor == NOWHERE.floor else Close(floor)": "end=None"},

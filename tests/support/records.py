@@ -9,7 +9,15 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
-from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import (
+    OFFSET_INVALID,
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 Isolation = Literal["read_committed", "read_uncommitted"]
@@ -200,7 +208,9 @@ def offsets(
         # A broker that has just died is waited for as long as this; its successor is known by then.
         answers = admin.list_offsets(wanted, isolation_level=level, request_timeout=_ANSWER_SECONDS)
         try:
-            return {asked.partition: answer.result(_DEADLINE_SECONDS).offset for asked, answer in answers.items()}
+            found = {asked.partition: answer.result(_DEADLINE_SECONDS).offset for asked, answer in answers.items()}
+            if OFFSET_INVALID not in found.values():  # it stands for an answer that was lost with its connection
+                return found
         except KafkaException as error:
             if error.args[0].code() not in _OF_ANOTHER_LEADER or time.monotonic() > until:
                 raise

@@ -201,6 +201,13 @@ class Patience:
         return time.monotonic() - self.begun
 
 
+class Pending(Protocol):
+    """An answer to come, such as a future."""
+
+    def result(self, timeout: float | None = None) -> Any:
+        """The answer; TimeoutError if there is none by then, KafkaException if Kafka or its client reports an error."""
+
+
 class Client(Protocol):
     """Whose questions they are: its configuration and connection, and the errors it reported in the background."""
 
@@ -215,7 +222,7 @@ class Client(Protocol):
 
 def gather(
     client: Client,
-    ask: Callable[[Sequence[Question], float], Sequence[Future[Any]]],
+    ask: Callable[[Sequence[Question], float], Sequence[Pending]],
     questions: Sequence[Question],
     patience: Patience,
     *,
@@ -285,7 +292,7 @@ class _Wait:
         self._in_vain = False
         self._asked = self._client.client
 
-    def outcome(self, question: object, future: Future[Any]) -> Any:
+    def outcome(self, question: object, future: Pending) -> Any:
         """The answer to a question, a transient `KafkaError`, or None if the deadline passed."""
         outcome = self._result(future)
         if isinstance(outcome, KafkaError):
@@ -295,7 +302,7 @@ class _Wait:
             self.last = outcome
         return outcome
 
-    def _result(self, future: Future[Any]) -> Any:
+    def _result(self, future: Pending) -> Any:
         while True:
             try:
                 return future.result(0 if self._in_vain else min(_LOOK, self._patience.left))

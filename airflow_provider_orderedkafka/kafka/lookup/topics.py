@@ -4,7 +4,8 @@ No topic is created by this. It is also checked that a topic is the one that was
 created again.
 
 `AdminClient.list_offsets` answers with futures, so any number of partitions and times costs one round trip and the
-broker's work. For a partition that does not exist it never answers, so after a while its existence is checked.
+broker's work. For a partition that does not exist it never answers, so after a while its existence is checked. If the
+connection is lost before an answer came, librdkafka 2.16 gives an invalid offset without an error: that is no answer.
 
 Groups are read and written without joining them, and not by the admin client: librdkafka 2.16 ends the whole process
 when an admin client asks for a group's offsets while the group's coordinator is moving or not there yet.
@@ -19,7 +20,14 @@ from contextlib import closing
 from itertools import cycle
 from typing import Any, Final, Literal, NamedTuple
 
-from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicCollection
+from confluent_kafka import (
+    OFFSET_INVALID,
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+)
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import ConfigResource, OffsetSpec, ResourceType
 
@@ -410,7 +418,7 @@ def _ask(
 ) -> dict[_Question, Answer]:
     asked = admin(config)
 
-    def ask(some: Sequence[_Question], seconds: float) -> list[Future[Any]]:
+    def ask(some: Sequence[_Question], seconds: float) -> list[_Sent]:
         return _sent(asked, some, isolation, seconds)
 
     def recheck() -> None:
@@ -419,11 +427,23 @@ def _ask(
     def relearn(some: Sequence[_Question]) -> None:
         asked.relearn({question.partition.topic for question in some}, patience.left)
 
-    answers = gather(asked, ask, questions, patience, recheck=recheck, relearn=relearn)
-    return {question: Answer(answer.offset, answer.timestamp) for question, answer in answers.items()}
+    return gather(asked, ask, questions, patience, recheck=recheck, relearn=relearn)
 
 
-def _sent(asked: Admin, questions: Sequence[_Question], isolation: Isolation, seconds: float) -> list[Future[Any]]:
+class _Sent:
+    """The answer to come of `list_offsets`; KafkaException if it was lost."""
+
+    def __init__(self, future: Future[Any]) -> None:
+        self._future = future
+
+    def result(self, timeout: float | None = None) -> Answer:
+        found = self._future.result(timeout)
+        if found.offset == OFFSET_INVALID:
+            raise KafkaException(KafkaError(KafkaError._TRANSPORT, "the connection was lost before the answer came"))
+        return Answer(found.offset, found.timestamp)
+
+
+def _sent(asked: Admin, questions: Sequence[_Question], isolation: Isolation, seconds: float) -> list[_Sent]:
     by_when: dict[_Kind | int, list[int]] = {}
     for place, question in enumerate(questions):
         by_when.setdefault(question.when, []).append(place)
@@ -434,5 +454,5 @@ def _sent(asked: Admin, questions: Sequence[_Question], isolation: Isolation, se
         wanted = {KafkaPartition(*questions[place].partition): spec for place in places}
         answers = client.list_offsets(wanted, isolation_level=_LEVELS[isolation], request_timeout=seconds)
         for place, future in zip(places, answers.values(), strict=True):
-            futures[place] = future
+            futures[place] = _Sent(future)
     return futures

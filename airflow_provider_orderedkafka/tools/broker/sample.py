@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
+from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 from airflow_provider_orderedkafka.errors import UnreachableError
 
 _COUNTRIES: Final = ("at", "be", "ch")
@@ -61,13 +62,11 @@ def make_topics(bootstrap_servers: str) -> list[str]:
 
 def newest(bootstrap_servers: str) -> int:
     """The latest timestamp among the events, in milliseconds; -1 without any."""
-    from confluent_kafka import TopicPartition
-    from confluent_kafka.admin import OffsetSpec
+    from airflow_provider_orderedkafka.kafka.lookup import topics
 
-    asked = {TopicPartition(topic, p): OffsetSpec.max_timestamp() for topic in WRITTEN for p in range(TOPICS[topic])}
-    with _answers("find the latest event", bootstrap_servers) as admin:
-        found = [answer.result(_DEADLINE_SECONDS) for answer in admin.list_offsets(asked).values()]
-    return max(int(each.timestamp) for each in found)
+    partitions = [TopicPartition(topic, number) for topic in WRITTEN for number in range(TOPICS[topic])]
+    found = topics.newest({"bootstrap.servers": bootstrap_servers}, partitions)
+    return max((answer.timestamp for answer in found.values()), default=-1)
 
 
 def write_events(bootstrap_servers: str, count: int = EVENTS, after: int = -1, registry: str | None = None) -> None:
