@@ -6,6 +6,12 @@ CUTS = ("tests/property/test_cuts.py",)
 
 MUTANTS = [
     (
+        "a refusal of which a client heard before it was asked is of now",
+        f"{PACKAGE}/kafka/clients/answers.py",
+        {"if self._patience.waited <= RECHECK_AFTER:": "if False:"},
+        ("tests/unit/test_answers.py",),
+    ),
+    (
         "a question whose answer was lost with its connection was answered",
         f"{PACKAGE}/kafka/lookup/topics.py",
         {"if found.offset == OFFSET_INVALID:": "if False:"},

@@ -14,7 +14,7 @@ from airflow_provider_orderedkafka.errors import (
     UnreachableError,
 )
 from airflow_provider_orderedkafka.kafka.clients import answers
-from airflow_provider_orderedkafka.kafka.clients.answers import Patience, gather, listed, refusal
+from airflow_provider_orderedkafka.kafka.clients.answers import RECHECK_AFTER, Patience, gather, listed, refusal
 
 UNANSWERED = object()
 
@@ -25,12 +25,13 @@ class Client:
     servers = "127.0.0.1:1"
     client = "the first"
 
-    def __init__(self, *troubles):
+    def __init__(self, *troubles, before=()):
         self.config = {"bootstrap.servers": self.servers}
-        self._troubles = list(troubles)
+        self._told, self._troubles = [], [list(before), [*before, *troubles]]
 
     def troubles(self, _since):
-        return self._troubles
+        self._told = self._troubles.pop(0) if self._troubles else self._told
+        return self._told
 
 
 class Clock:
@@ -221,6 +222,17 @@ def test_wrong_credentials_are_told_although_the_question_hears_nothing_of_them(
     with pytest.raises(AccessDeniedError):
         ask(Asked(a=[answer]), client=Client(KafkaError(KafkaError._AUTHENTICATION)))
     assert clock.now <= answers._LOOK
+
+
+def test_wrong_credentials_of_which_a_client_had_heard_before_may_be_mended():
+    client = Client(before=[KafkaError(KafkaError._AUTHENTICATION)])
+    assert ask(Asked(a=[KafkaError._TRANSPORT, "one"]), client=client) == {"a": "one"}
+
+
+def test_wrong_credentials_of_which_a_client_had_heard_before_are_told_where_no_answer_comes(clock):
+    with pytest.raises(AccessDeniedError):
+        ask(Asked(a=[UNANSWERED]), client=Client(before=[KafkaError(KafkaError._AUTHENTICATION)]))
+    assert RECHECK_AFTER < clock.now < 4.0
 
 
 def test_a_question_without_answer_is_doubted_once():

@@ -286,6 +286,7 @@ class _Wait:
         self._next_look = patience.seconds * _FIRST_LOOK
         self._in_vain = False
         self._asked: Any = None
+        self._heard_before = client.troubles(patience.begun)
         self.last: KafkaError | None = None
 
     def begin(self) -> None:
@@ -320,8 +321,13 @@ class _Wait:
                     return KafkaError(KafkaError._TIMED_OUT)
 
     def _refusal(self) -> KafkaError | None:
-        """A refusal that the client reported in the background; the request itself only times out."""
+        """A refusal that the client reported in the background; the request itself only times out.
+
+        What it had to tell before the question may be over: the question has a while to be answered nevertheless.
+        """
         troubles = self._client.troubles(self._patience.begun)
+        if self._patience.waited <= RECHECK_AFTER:
+            troubles = [each for each in troubles if not any(each is before for before in self._heard_before)]
         return next((trouble for trouble in troubles if refusal(trouble, self._client.config, "")), None)
 
     def _look(self) -> None:
