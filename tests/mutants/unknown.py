@@ -140,14 +140,6 @@ MUTANTS = [
         TOPICS,
     ),
     (
-        "a batch is counted by one that has lost the lease while it wrote",
-        f"{PACKAGE}/spark/application/batch_loop.py",
-        {
-            "self._work.lease.check()  # who lost it meanwhile": "pass  # who lost it meanwhile",
-        },
-        ("tests/property/test_standing_still.py",),
-    ),
-    (
         "what an attempt counts late stands for what a newer one has written",
         f"{PACKAGE}/spark/state/checkpoint.py",
         {"if newest and newest >= max(": "if newest or max("},

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from support import interleaving
 from support.keeping import FolderStore
+from support.messages import naming
 from support.runs import LOAD, PARTITION, TOPICS, DictStore, DictView, MirrorByHand, World, a_range, a_report
 
 from airflow_provider_orderedkafka import OrderedLoad
@@ -58,7 +59,7 @@ def decider(world, place, now=ONE + 100):
 
 def test_a_boundary_is_decided_once_and_not_before_its_moment_and_the_grace_have_passed():
     world = World()
-    with pytest.raises(NotYetError):
+    with pytest.raises(NotYetError, match=naming("50ms ... 10ms")):
         decider(world, 7, ONE + 40).boundary(ONE)
     assert decider(world, 7).boundary(ONE).place == at(ONE, 7)
     assert decider(world, 8).boundary(ONE).place == at(ONE, 7)
