@@ -278,7 +278,7 @@ MUTANTS = [
         "an output made anew is not seen",
         f"{PACKAGE}/core/batches.py",
         {"if output_ids.get(topic, was) != was}": "if False}"},
-        (MODEL,),
+        ("tests/unit/test_notes.py", MODEL),
     ),
     (
         "rows of an Arrow transform are taken to be one of each record",
