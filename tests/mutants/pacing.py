@@ -44,7 +44,7 @@ MUTANTS = [
         "a run that waits never reads its ledger again",
         f"{PACKAGE}/triggers/offsets.py",
         {"self._known is not None and time.monotonic() - self._known_at <= THOROUGH_SECONDS": "self._known"},
-        ("tests/airflow/test_waiting.py",),
+        ("tests/airflow/test_waiting.py::test_where_a_ledger_cannot_be_read_a_run_goes_on_waiting_and_says_so",),
     ),
     (
         "a watcher starts a run by what it knew a minute ago",
