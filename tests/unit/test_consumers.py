@@ -1,5 +1,7 @@
 """How much a slice's consumer asks of each partition at once, and whose settings win."""
 
+from collections import deque
+
 import pytest
 
 from airflow_provider_orderedkafka.core.order.timeline import BatchSize
@@ -69,3 +71,30 @@ def test_few_consumers_are_kept_that_nobody_uses(monkeypatch):
         assert [len(kept) for kept in found.values()] == [0] * 3 + [1] * 9
         for pooled in (each for kept in found.values() for each in kept):
             pooled.consumer.close()
+
+
+class Late:
+    """A consumer that tells of an error at the next `poll` after it heard of it."""
+
+    def __init__(self):
+        self.heard, self.troubles = [], deque()
+
+    def poll(self, _seconds):
+        self.troubles.extend(self.heard)
+        self.heard.clear()
+
+    def unassign(self):
+        pass
+
+
+def test_what_a_consumer_heard_while_nobody_read_is_not_of_now(monkeypatch):
+    late = Late()
+    monkeypatch.setattr(pools, "_idle", pools.PerProcess())
+    monkeypatch.setattr(pools, "_make", lambda config: pools.PooledConsumer(late, late.troubles, config))
+    settings = ReadSettings({"bootstrap.servers": "127.0.0.1:1"})
+    with pools.pooled_consumer(settings):
+        pass
+    late.heard.append("refused")
+    with pools.pooled_consumer(settings) as pooled:
+        late.poll(0.0)
+        assert not pooled.troubles

@@ -239,11 +239,9 @@ def pooled_consumer(settings: ReadSettings, fetch: int = _FETCH_BYTES[-1]) -> It
         spare = _spare(found, idle)
     for each in spare:
         each.consumer.close()
-    if pooled is None:
-        pooled = _make(config)
-    else:
-        pooled.consumer.poll(0.0)  # what it heard while nobody read may be over
-        pooled.troubles.clear()
+    pooled = pooled or _make(config)
+    pooled.consumer.poll(0.0)  # what it heard while nobody read may be over
+    pooled.troubles.clear()
     try:
         yield pooled
         _let_go(pooled.consumer)

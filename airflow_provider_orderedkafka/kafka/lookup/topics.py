@@ -20,14 +20,7 @@ from contextlib import closing
 from itertools import cycle
 from typing import Any, Final, Literal, NamedTuple
 
-from confluent_kafka import (
-    OFFSET_INVALID,
-    Consumer,
-    IsolationLevel,
-    KafkaError,
-    KafkaException,
-    TopicCollection,
-)
+from confluent_kafka import OFFSET_INVALID, Consumer, IsolationLevel, KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import ConfigResource, OffsetSpec, ResourceType
 
