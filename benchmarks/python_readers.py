@@ -16,12 +16,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+
+from benchmarks.processor import processor
 
 SHAPES = {"skewed": [97 * 31 / 3] + [1.0] * 31, "even": [1.0] * 32}
 SIZE = 100
@@ -30,7 +32,7 @@ MOST_SECONDS = 60.0
 
 @dataclass
 class Outcome:
-    """What a reader did: rows, how often order time and offsets in their partition fell; wall, processor time, MB."""
+    """What a reader did: rows, how often order time and offsets in their partition fell; wall, processor, MB."""
 
     rows: int = 0
     falls: int = 0
@@ -99,7 +101,7 @@ READERS: dict[str, Callable[[str, str, int], Iterator[pa.RecordBatch]]] = {
 
 def judged(batches: Iterable[pa.RecordBatch]) -> Outcome:
     """Read all of it, and see whether the order time ever falls."""
-    found, begun, before = Outcome(), time.perf_counter(), time.process_time()
+    found, begun = Outcome(), time.perf_counter()
     highest: dict[int, int] = {}
     reached: dict[int, int] = {}
     last = -1
@@ -117,7 +119,7 @@ def judged(batches: Iterable[pa.RecordBatch]) -> Outcome:
             highest[partition], reached[partition] = int(order_times[mine[-1]]), int(here[-1])
         found.falls += int((order_times[1:] < order_times[:-1]).sum()) + int(order_times[0] < last)
         last, found.rows = int(order_times[-1]), found.rows + batch.num_rows
-    found.seconds, found.processor = time.perf_counter() - begun, time.process_time() - before
+    found.seconds = time.perf_counter() - begun
     found.megabytes = _most_megabytes()
     return found
 
@@ -131,13 +133,14 @@ def _most_megabytes() -> int:
 
 
 def alone(reader: str, servers: str, topic: str, records: int) -> Outcome | None:
-    """In a process of its own; None where it is not installed."""
+    """In a process of its own, whose start is in the processor's time, too; None where it is not installed."""
+    worked = processor()
     command = [sys.executable, "-m", "benchmarks.python_readers", "--reader", reader, "--at", servers, topic]
     done = subprocess.run([*command, "--records", str(records)], capture_output=True, text=True, check=False)
     if done.returncode and "ModuleNotFoundError" in done.stderr:
         return None
     done.check_returncode()
-    return Outcome(**json.loads(done.stdout))
+    return replace(Outcome(**json.loads(done.stdout)), processor=processor() - worked)
 
 
 def _line(reader: str, records: int, found: Outcome | None) -> str:
