@@ -31,7 +31,7 @@ COMMAND_SECONDS = 30
 LINES = 500
 """How much of the output to keep: an application's own last line may precede a long Spark traceback."""
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 
 class SparkProcess:
@@ -63,7 +63,7 @@ class SparkProcess:
 
     def run(self) -> int:
         """Run it, and return its exit code, or the application's if Kubernetes reported one."""
-        log.info("%s", self._command.shown)
+        _log.info("%s", self._command.shown)
         self._process = subprocess.Popen(  # noqa: S603 - what the connection and the DAG name
             self._command.argv,
             env={**os.environ, **self._command.environment},
@@ -100,7 +100,7 @@ class SparkProcess:
             self._on_progress(progress)
             return
         self._lines.append(masked(line))
-        log.info("%s", masked(line))
+        _log.info("%s", masked(line))
         if self._submission.clustered:
             self._look(line)
 
@@ -123,7 +123,7 @@ class SparkProcess:
     def _name(self, application: str) -> None:
         if application != self.application:
             self.application = application
-            log.info("the application is %s", application)
+            _log.info("the application is %s", application)
 
 
 def _progress(line: str) -> Progress | None:
@@ -146,9 +146,9 @@ def _run(command: Command) -> None:
             timeout=COMMAND_SECONDS,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        log.warning("%s: %s", command.shown, error)
+        _log.warning("%s: %s", command.shown, error)
         return
-    log_at = log.warning if done.returncode else log.info
+    log_at = _log.warning if done.returncode else _log.info
     log_at("%s ended with exit code %s: %s", command.shown, done.returncode, masked(done.stdout.strip()[-2000:]))
 
 

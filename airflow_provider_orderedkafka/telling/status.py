@@ -38,7 +38,7 @@ LARGEST_EVENT = 10_000
 
 Change = Callable[[Status, Updater], Status]
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 
 def outlets(load: OrderedLoad) -> "list[Asset]":
@@ -153,7 +153,7 @@ def _lost_without_harm(load: str) -> Iterator[None]:
     except Exception as error:  # no load fails because of its status
         if lost_supervisor(error):  # Airflow retries this task while this process still runs
             raise
-        log.warning("%s: its status could not be updated (%s); only the page lacks it", load, error)
+        _log.warning("%s: its status could not be updated (%s); only the page lacks it", load, error)
 
 
 def _known(stored: Any) -> Status | None:
@@ -161,7 +161,7 @@ def _known(stored: Any) -> Status | None:
     try:
         return None if stored is None else Status.from_value(stored)
     except ValueError as error:
-        log.info("the stored status cannot be read and is replaced: %s", error)
+        _log.info("the stored status cannot be read and is replaced: %s", error)
         return None
 
 

@@ -77,9 +77,6 @@ def read_partition(
         )
 
 
-_log = logging.getLogger(__name__)
-
-
 @dataclass
 class TaskWritten(WriterCommitMessage):
     written: Written = field(default_factory=Written)

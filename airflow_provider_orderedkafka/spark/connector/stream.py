@@ -43,7 +43,7 @@ from airflow_provider_orderedkafka.kafka.lookup.topics import show_place
 from .options import SourceOptions
 from .reading import read_batches, read_settings
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 _PLACE: Final = ("topic", "partition", "offset", "order_time")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -183,7 +183,7 @@ class Stream:
         seen = self._fixed or self._look(NOWHERE)
         start = resolve(self._kafka, self._terms, self._terms.start, seen.found, seen.now)
         for remark in start.remarks:
-            log.warning("%s", remark)
+            _log.warning("%s", remark)
         if seen.fixed:
             check_ends(start.offsets, seen.ends.offsets, "'endingOffsets' must not be below where reading starts")
         elif self._fixed is not None:  # "latest" is resolved a moment after the target
@@ -286,7 +286,7 @@ class Stream:
             return True
         if self._decided is None or self._fixed is None:
             found = verdict(self._cluster.log, at.place, seen, self._terms, at.since)
-            log.warning("%s: %s", "running" if found.run else "waiting", found.reason)
+            _log.warning("%s: %s", "running" if found.run else "waiting", found.reason)
             self._decided = found.run
         return self._decided
 
