@@ -272,13 +272,15 @@ class LedgerStore:
             self._remove(f"range/{range_id}")
 
     def text(self, key: str) -> str | None:
+        return self._whole(key)[0]
+
+    def _whole(self, key: str) -> tuple[str | None, list[str]]:
+        """What stands under the key, and the names of its parts."""
         for _ in range(TRIES):
             head = self._store.get(key)
-            if head is None:
-                return None
-            text = self._join(head)
-            if text is not None:
-                return text
+            text = None if head is None else self._join(head)
+            if head is None or text is not None:
+                return text, _parts(head)
         raise DocumentError(
             f"{key!r} of load {self.load!r} is damaged: its parts are missing or do not belong together; "
             f"see `orderedkafka ledger restore {self.load}`"
@@ -295,9 +297,8 @@ class LedgerStore:
         return [key for key in found if key.count("/") == _NESTED.get(key.partition("/")[0])]
 
     def _replace(self, key: str, document: Document, before: Document | None) -> None:
-        outdated = set(_parts(self._store.get(key)))
+        outdated = set(self._expect(key, type(document), before))
         head, parts = _taken_apart(key, document.to_text(), self._part)
-        self._expect(key, type(document), before)
         if parts:
             self._put(parts)
             self._expect(key, type(document), before)  # once more: many parts take a while
@@ -322,9 +323,12 @@ class LedgerStore:
         if self.text(key) != text:
             raise self._changed(key)
 
-    def _expect(self, key: str, kind: type[Document], expected: Document | None) -> None:
-        if self._read(kind, key) != expected:
+    def _expect(self, key: str, kind: type[Document], expected: Document | None) -> list[str]:
+        """Raise if something else stands there; the names of its parts."""
+        text, parts = self._whole(key)
+        if self._parsed(kind, key, text) != expected:
             raise self._changed(key)
+        return parts
 
     def _changed(self, key: str) -> LedgerChangedError:
         return LedgerChangedError(
@@ -333,7 +337,9 @@ class LedgerStore:
         )
 
     def _read(self, kind: type[Stored], key: str) -> Stored | None:
-        text = self.text(key)
+        return self._parsed(kind, key, self.text(key))
+
+    def _parsed(self, kind: type[Stored], key: str, text: str | None) -> Stored | None:
         if text is not None and key == LEDGER and "moved_to" in json.loads(text):
             to = Moved.from_text(text).moved_to
             raise LifecycleError(

@@ -95,7 +95,7 @@ MUTANTS = [
     (
         "a document is not compared before it is replaced",
         f"{PACKAGE}/loads/ledger.py",
-        {"self._expect(key, type(document), before)\n        if parts:": "if parts:"},
+        {"set(self._expect(key, type(document), before))": "set(self._whole(key)[1])"},
         (f"{LIFE}::test_a_commit_compares_owner_attempt_and_revision_immediately_before_it_moves",),
     ),
     (
