@@ -4,6 +4,7 @@ import argparse
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -123,7 +124,11 @@ def test_a_time_ago_is_a_value_and_no_option(fake, capsys, given):
 
 
 def test_ctrl_c_exits_with_130(fake):
-    assert cli.main(["fake", "interrupted"]) == 130
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored by what a shell runs in the background
+    try:
+        assert cli.main(["fake", "interrupted"]) == 130
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_a_reader_that_leaves_early_sees_no_traceback(fake, tmp_path):
