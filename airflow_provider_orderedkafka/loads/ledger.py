@@ -151,7 +151,7 @@ class LedgerStore:
         One that was opened again stays until it has ended again.
         """
         before = self._read(Claims, "claims")
-        keys = self._ended()
+        keys = () if before is None else before.keys
         if keys[-1:] == (key,):
             return
         keys = (*(each for each in keys if each != key), key)
@@ -297,8 +297,8 @@ class LedgerStore:
         return [key for key in found if key.count("/") == _NESTED.get(key.partition("/")[0])]
 
     def _replace(self, key: str, document: Document, before: Document | None) -> None:
-        outdated = set(self._expect(key, type(document), before))
         head, parts = _taken_apart(key, document.to_text(), self._part)
+        outdated = set(self._expect(key, type(document), before))
         if parts:
             self._put(parts)
             self._expect(key, type(document), before)  # once more: many parts take a while
