@@ -1,0 +1,50 @@
+"""A document that is too long for one value of a store: it is replaced whole, and nothing is made of half of it."""
+
+from dataclasses import replace
+
+import pytest
+from support.documents import LEDGER, PART, Values
+
+from airflow_provider_orderedkafka.errors import DocumentError, LedgerChangedError
+from airflow_provider_orderedkafka.loads.ledger import LedgerStore
+
+NEXT = replace(LEDGER, revision=LEDGER.revision + 1)
+
+
+@pytest.fixture
+def values():
+    return Values()
+
+
+@pytest.fixture
+def store(values):
+    found = LedgerStore(LEDGER.load, values, settle=lambda: None, part=PART)
+    found.save(LEDGER, None)
+    return found
+
+
+def test_a_document_that_is_replaced_leaves_no_part_behind(store, values):
+    before = set(values)
+    store.save(NEXT, LEDGER)
+    assert store.ledger() == NEXT
+    assert set(values) - before
+    assert {"ledger", *values["ledger"]["parts"]} == set(values)
+
+
+def test_one_that_another_step_has_replaced_stays_with_all_its_parts(store, values):
+    store.save(NEXT, LEDGER)
+    kept = dict(values)
+    with pytest.raises(LedgerChangedError):
+        store.save(replace(NEXT, rows_emitted=0), LEDGER)
+    assert dict(values) == kept
+
+
+def test_one_whose_part_is_missing_is_damaged_and_is_not_replaced(store, values):
+    del values[values["ledger"]["parts"][-1]]
+    kept = dict(values)
+    with pytest.raises(DocumentError, match=f"orderedkafka ledger restore {LEDGER.load}"):
+        store.ledger()
+    for before in (None, LEDGER):
+        with pytest.raises(DocumentError):
+            store.save(NEXT, before)
+    assert dict(values) == kept
