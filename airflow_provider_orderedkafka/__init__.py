@@ -7,33 +7,33 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from airflow_provider_orderedkafka.dag import ordered_intervals as ordered_intervals
-    from airflow_provider_orderedkafka.dag import ordered_load as ordered_load
-    from airflow_provider_orderedkafka.dag import ordered_replay as ordered_replay
-    from airflow_provider_orderedkafka.decoding.formats import Avro as Avro
-    from airflow_provider_orderedkafka.decoding.formats import Decode as Decode
-    from airflow_provider_orderedkafka.decoding.formats import Json as Json
-    from airflow_provider_orderedkafka.decoding.formats import JsonSchema as JsonSchema
-    from airflow_provider_orderedkafka.decoding.formats import Protobuf as Protobuf
-    from airflow_provider_orderedkafka.forms import load_params as load_params
-    from airflow_provider_orderedkafka.forms import replay_params as replay_params
-    from airflow_provider_orderedkafka.hooks.submission import SparkSubmit as SparkSubmit
-    from airflow_provider_orderedkafka.job import Allow as Allow
-    from airflow_provider_orderedkafka.job import Application as Application
-    from airflow_provider_orderedkafka.job import Rows as Rows
-    from airflow_provider_orderedkafka.load import OrderedLoad as OrderedLoad
-    from airflow_provider_orderedkafka.outputs import DeltaOutput as DeltaOutput
-    from airflow_provider_orderedkafka.outputs import FilesOutput as FilesOutput
-    from airflow_provider_orderedkafka.outputs import IcebergOutput as IcebergOutput
-    from airflow_provider_orderedkafka.outputs import KafkaOutput as KafkaOutput
-    from airflow_provider_orderedkafka.outputs import NewTopics as NewTopics
-    from airflow_provider_orderedkafka.services import Databricks as Databricks
-    from airflow_provider_orderedkafka.services import Dataproc as Dataproc
-    from airflow_provider_orderedkafka.services import EmrServerless as EmrServerless
-    from airflow_provider_orderedkafka.services import EmrSteps as EmrSteps
-    from airflow_provider_orderedkafka.services import Glue as Glue
-    from airflow_provider_orderedkafka.services import Livy as Livy
-    from airflow_provider_orderedkafka.services import SparkKubernetes as SparkKubernetes
+    from .dag import ordered_intervals as ordered_intervals
+    from .dag import ordered_load as ordered_load
+    from .dag import ordered_replay as ordered_replay
+    from .decoding.formats import Avro as Avro
+    from .decoding.formats import Decode as Decode
+    from .decoding.formats import Json as Json
+    from .decoding.formats import JsonSchema as JsonSchema
+    from .decoding.formats import Protobuf as Protobuf
+    from .forms import load_params as load_params
+    from .forms import replay_params as replay_params
+    from .hooks.submission import SparkSubmit as SparkSubmit
+    from .job import Allow as Allow
+    from .job import Application as Application
+    from .job import Rows as Rows
+    from .load import OrderedLoad as OrderedLoad
+    from .outputs import DeltaOutput as DeltaOutput
+    from .outputs import FilesOutput as FilesOutput
+    from .outputs import IcebergOutput as IcebergOutput
+    from .outputs import KafkaOutput as KafkaOutput
+    from .outputs import NewTopics as NewTopics
+    from .services import Databricks as Databricks
+    from .services import Dataproc as Dataproc
+    from .services import EmrServerless as EmrServerless
+    from .services import EmrSteps as EmrSteps
+    from .services import Glue as Glue
+    from .services import Livy as Livy
+    from .services import SparkKubernetes as SparkKubernetes
 
 __version__ = "0.1.0"
 

@@ -4,10 +4,10 @@ from datetime import timedelta
 
 from airflow.sdk import Asset, AssetAlias, AssetWatcher
 
-from airflow_provider_orderedkafka.context import SCHEME, ledger_asset
-from airflow_provider_orderedkafka.core.notation.spelling import arguments
-from airflow_provider_orderedkafka.load import OrderedLoad
-from airflow_provider_orderedkafka.triggers.offsets import OffsetRangeTrigger
+from .context import SCHEME, ledger_asset
+from .core.notation.spelling import arguments
+from .load import OrderedLoad
+from .triggers.offsets import OffsetRangeTrigger
 
 __all__ = ["ledger_asset", "output_alias", "watched_ledger_asset"]
 

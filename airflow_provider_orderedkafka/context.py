@@ -8,20 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 from uuid import uuid4
 
-from airflow_provider_orderedkafka.compat.airflow import (
-    StateOfAsset,
-    dag_file,
-    dag_run_state,
-    keep_for_ever,
-    path_of_dag_file,
-    queued_runs,
-)
-from airflow_provider_orderedkafka.core.lifecycle import AIRFLOW, parted
-from airflow_provider_orderedkafka.core.notation.spelling import arguments
-from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
-from airflow_provider_orderedkafka.loads.books import Books, Home, Memory, RunMemory
-from airflow_provider_orderedkafka.loads.ledger import SETTLE_SECONDS, LedgerStore
-from airflow_provider_orderedkafka.locations import bind, bound, has_notes, ledger_in, location_for, read_report
+from .compat.airflow import StateOfAsset, dag_file, dag_run_state, keep_for_ever, path_of_dag_file, queued_runs
+from .core.lifecycle import AIRFLOW, parted
+from .core.notation.spelling import arguments
+from .errors import OrderedKafkaError, SettingError
+from .loads.books import Books, Home, Memory, RunMemory
+from .loads.ledger import SETTLE_SECONDS, LedgerStore
+from .locations import bind, bound, has_notes, ledger_in, location_for, read_report
 
 if TYPE_CHECKING:
     from airflow.sdk import Asset, Context

@@ -14,23 +14,23 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from airflow.sdk import BaseOperator, TaskGroup
 
-from airflow_provider_orderedkafka.compat.airflow import goes_on
-from airflow_provider_orderedkafka.context import books_of, fail, ledger_asset, skip, with_assets
-from airflow_provider_orderedkafka.core.documents import Kind
-from airflow_provider_orderedkafka.core.lifecycle import Action
-from airflow_provider_orderedkafka.core.notation.secrets import masked
-from airflow_provider_orderedkafka.core.notation.spelling import arguments, parameters
-from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError, SettingError
-from airflow_provider_orderedkafka.forms import fields_of
-from airflow_provider_orderedkafka.hooks.launching import missing_application, packaged_for, shipped_with
-from airflow_provider_orderedkafka.hooks.submission import SparkSubmit
-from airflow_provider_orderedkafka.job import OPTIONS, Rows
-from airflow_provider_orderedkafka.load import OrderedLoad
-from airflow_provider_orderedkafka.loads.books import Books
-from airflow_provider_orderedkafka.loads.loading import load as what_to_do
-from airflow_provider_orderedkafka.locations import check_no_login, read_report, readable, report_location
-from airflow_provider_orderedkafka.outputs import TEMPLATED, Output
-from airflow_provider_orderedkafka.parsing import (
+from .compat.airflow import goes_on
+from .context import books_of, fail, ledger_asset, skip, with_assets
+from .core.documents import Kind
+from .core.lifecycle import Action
+from .core.notation.secrets import masked
+from .core.notation.spelling import arguments, parameters
+from .errors import LifecycleError, OrderedKafkaError, SettingError
+from .forms import fields_of
+from .hooks.launching import missing_application, packaged_for, shipped_with
+from .hooks.submission import SparkSubmit
+from .job import OPTIONS, Rows
+from .load import OrderedLoad
+from .loads.books import Books
+from .loads.loading import load as what_to_do
+from .locations import check_no_login, read_report, readable, report_location
+from .outputs import TEMPLATED, Output
+from .parsing import (
     RENAMED,
     TASKS,
     check_audit,
@@ -44,13 +44,13 @@ from airflow_provider_orderedkafka.parsing import (
     output_of,
     topic_assets,
 )
-from airflow_provider_orderedkafka.services import Launch, Launcher, Service
-from airflow_provider_orderedkafka.telling import metrics, status
+from .services import Launch, Launcher, Service
+from .telling import metrics, status
 
 if TYPE_CHECKING:
     from airflow.sdk import DAG, Asset, Context
 
-    from airflow_provider_orderedkafka.operators.resolve import OnClear
+    from .operators.resolve import OnClear
 
 
 def launched(
@@ -63,7 +63,7 @@ def launched(
     more: Mapping[str, Any],
 ) -> "BaseOperator":
     """Make the user's operator and check it; `resolve` is the ID of the task whose range it loads."""
-    from airflow_provider_orderedkafka.operators.submit import DOC
+    from .operators.submit import DOC
 
     if "pre_execute" in more:
         raise SettingError(
@@ -294,11 +294,11 @@ def _group(
     dry_run: bool | str = False,
     **of_the_mode: Any,
 ) -> OrderedLoadGroup:
-    from airflow_provider_orderedkafka.operators.audit import AuditOffsetRangeOperator
-    from airflow_provider_orderedkafka.operators.commit import CommitOffsetRangeOperator
-    from airflow_provider_orderedkafka.operators.resolve import ResolveOffsetRangeOperator
-    from airflow_provider_orderedkafka.operators.submit import SubmitOrderedLoadOperator
-    from airflow_provider_orderedkafka.sensors.offsets import OffsetRangeSensor
+    from .operators.audit import AuditOffsetRangeOperator
+    from .operators.commit import CommitOffsetRangeOperator
+    from .operators.resolve import ResolveOffsetRangeOperator
+    from .operators.submit import SubmitOrderedLoadOperator
+    from .sensors.offsets import OffsetRangeSensor
 
     operators = {
         "wait": OffsetRangeSensor,

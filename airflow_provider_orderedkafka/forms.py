@@ -8,11 +8,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from airflow_provider_orderedkafka.core.next_range import NO_BOUND, AtMost
-from airflow_provider_orderedkafka.core.notation.spelling import meant
-from airflow_provider_orderedkafka.core.notation.starts import parse_start
-from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.job import Job
+from .core.next_range import NO_BOUND, AtMost
+from .core.notation.spelling import meant
+from .core.notation.starts import parse_start
+from .errors import SettingError
+from .job import Job
 
 if TYPE_CHECKING:
     from airflow.sdk import DAG, Context, Param

@@ -18,23 +18,15 @@ from importlib.metadata import version
 from itertools import pairwise
 from typing import Any, Final, Literal, TypeVar
 
-from airflow_provider_orderedkafka.core.checkpoint_files import DOCUMENT, WORKS
-from airflow_provider_orderedkafka.core.codec import Document, canonical, packed
-from airflow_provider_orderedkafka.core.documents import Range
-from airflow_provider_orderedkafka.core.notation.secrets import is_secret
-from airflow_provider_orderedkafka.core.notation.spelling import arguments
-from airflow_provider_orderedkafka.core.order.positions import is_integer
-from airflow_provider_orderedkafka.decoding.formats import Decode
-from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.outputs import (
-    DeltaOutput,
-    FilesOutput,
-    IcebergOutput,
-    KafkaOutput,
-    Output,
-    TableOutput,
-    named,
-)
+from .core.checkpoint_files import DOCUMENT, WORKS
+from .core.codec import Document, canonical, packed
+from .core.documents import Range
+from .core.notation.secrets import is_secret
+from .core.notation.spelling import arguments
+from .core.order.positions import is_integer
+from .decoding.formats import Decode
+from .errors import SettingError
+from .outputs import DeltaOutput, FilesOutput, IcebergOutput, KafkaOutput, Output, TableOutput, named
 
 Rule = Literal["stays", "grows", "ends", "free"]
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import Any, Self, get_args
 
-from airflow_provider_orderedkafka.core.codec import canonical
-from airflow_provider_orderedkafka.core.documents import Isolation, OnDataLoss
-from airflow_provider_orderedkafka.core.notation.spelling import arguments, format_duration, parse_duration
-from airflow_provider_orderedkafka.core.notation.starts import Moment, Start, parse_start
-from airflow_provider_orderedkafka.core.notation.subscriptions import (
+from .core.codec import canonical
+from .core.documents import Isolation, OnDataLoss
+from .core.notation.spelling import arguments, format_duration, parse_duration
+from .core.notation.starts import Moment, Start, parse_start
+from .core.notation.subscriptions import (
     Assigned,
     Matching,
     Subscription,
@@ -23,8 +23,8 @@ from airflow_provider_orderedkafka.core.notation.subscriptions import (
     parse_subscription,
     subscription_of,
 )
-from airflow_provider_orderedkafka.core.pacing import DelayFrom, Pace, Terms, rewinding
-from airflow_provider_orderedkafka.errors import SettingError
+from .core.pacing import DelayFrom, Pace, Terms, rewinding
+from .errors import SettingError
 
 Duration = str | timedelta
 StartSetting = str | datetime | Mapping[str, str | datetime | Sequence[int] | Mapping[str, int]]

@@ -11,22 +11,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from airflow_provider_orderedkafka.compat.airflow import has_asset_state
-from airflow_provider_orderedkafka.core.checkpoint_files import (
-    DOCUMENT,
-    LEASES,
-    NOTES,
-    RANGE,
-    REPORT,
-    SIGNS,
-    WORKS,
-    report_by,
-)
-from airflow_provider_orderedkafka.core.documents import Range, Report
-from airflow_provider_orderedkafka.core.notation.secrets import has_login, masked
-from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError, StateError
-from airflow_provider_orderedkafka.loads.ledger import LEDGER, LedgerStore, store_in
-from airflow_provider_orderedkafka.storage import LocalState, ObjectState, State, join, local_path
+from .compat.airflow import has_asset_state
+from .core.checkpoint_files import DOCUMENT, LEASES, NOTES, RANGE, REPORT, SIGNS, WORKS, report_by
+from .core.documents import Range, Report
+from .core.notation.secrets import has_login, masked
+from .errors import OrderedKafkaError, SettingError, StateError
+from .loads.ledger import LEDGER, LedgerStore, store_in
+from .storage import LocalState, ObjectState, State, join, local_path
 
 VARIABLE = "AIRFLOW__ORDEREDKAFKA__LEDGER"
 """The environment's name for `[orderedkafka] ledger`."""

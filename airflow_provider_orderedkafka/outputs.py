@@ -10,12 +10,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final, Self, get_args
 from urllib.parse import urlsplit
 
-from airflow_provider_orderedkafka.core.lanes import KeepOrder, OrderBy
-from airflow_provider_orderedkafka.core.notation.secrets import has_login, is_secret, masked
-from airflow_provider_orderedkafka.core.notation.spelling import arguments, meant
-from airflow_provider_orderedkafka.core.notation.subscriptions import TOPIC_NAMES, Subscription, is_topic_name, reads
-from airflow_provider_orderedkafka.core.order.positions import is_integer
-from airflow_provider_orderedkafka.errors import SettingError
+from .core.lanes import KeepOrder, OrderBy
+from .core.notation.secrets import has_login, is_secret, masked
+from .core.notation.spelling import arguments, meant
+from .core.notation.subscriptions import TOPIC_NAMES, Subscription, is_topic_name, reads
+from .core.order.positions import is_integer
+from .errors import SettingError
 
 BY_DAY: Final = ("days(order_time)",)
 FILES: Final = ("parquet", "orc", "json", "csv", "avro")

@@ -7,23 +7,17 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from airflow_provider_orderedkafka.compat.airflow import has_data_intervals, mapped_group
-from airflow_provider_orderedkafka.context import SCHEME
-from airflow_provider_orderedkafka.core.documents import Kind
-from airflow_provider_orderedkafka.core.notation.spelling import meant, parameters
-from airflow_provider_orderedkafka.decoding.formats import Json, Protobuf
-from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.hooks.submission import SparkSubmit, master_of
-from airflow_provider_orderedkafka.job import Job, Rows
-from airflow_provider_orderedkafka.load import OrderedLoad
-from airflow_provider_orderedkafka.locations import location_for
-from airflow_provider_orderedkafka.outputs import (
-    TEMPLATED,
-    FilesOutput,
-    Output,
-    check_not_fed_back,
-    named,
-)
+from .compat.airflow import has_data_intervals, mapped_group
+from .context import SCHEME
+from .core.documents import Kind
+from .core.notation.spelling import meant, parameters
+from .decoding.formats import Json, Protobuf
+from .errors import SettingError
+from .hooks.submission import SparkSubmit, master_of
+from .job import Job, Rows
+from .load import OrderedLoad
+from .locations import location_for
+from .outputs import TEMPLATED, FilesOutput, Output, check_not_fed_back, named
 
 if TYPE_CHECKING:
     from airflow.sdk import DAG, Asset, TaskGroup

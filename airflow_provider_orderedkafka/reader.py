@@ -20,29 +20,29 @@ from typing import TYPE_CHECKING, Any, Final, Self, get_args
 
 import pyarrow as pa
 
-from airflow_provider_orderedkafka.core.documents import Isolation, OnDataLoss
-from airflow_provider_orderedkafka.core.next_range import Ends, Survey, check_ends, next_place
-from airflow_provider_orderedkafka.core.notation.spelling import arguments, meant, parse_duration
-from airflow_provider_orderedkafka.core.notation.starts import Earliest, Latest, Moment, parse_start
-from airflow_provider_orderedkafka.core.notation.subscriptions import Discovery, Topics, subscription_of
-from airflow_provider_orderedkafka.core.order.cuts import FUTURE_TOLERANCE, NO_FLOOR, Bound, Floor, Place, Slice, Span
-from airflow_provider_orderedkafka.core.order.planning import Planner, split
-from airflow_provider_orderedkafka.core.order.positions import LARGEST, Offsets, Position, TopicPartition, is_integer
-from airflow_provider_orderedkafka.core.pacing import Pace, Terms, WayOut
-from airflow_provider_orderedkafka.decoding.formats import Decode
-from airflow_provider_orderedkafka.decoding.payloads import RecordDecoder
-from airflow_provider_orderedkafka.decoding.registry import Registry
-from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
-from airflow_provider_orderedkafka.kafka.clients.pools import MIB, ReadSettings, ReadTally
-from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
-from airflow_provider_orderedkafka.kafka.lookup.survey import Brokers, resolve, survey
-from airflow_provider_orderedkafka.kafka.lookup.topics import discover
-from airflow_provider_orderedkafka.kafka.read.columns import BatchBuilder, names, schema
-from airflow_provider_orderedkafka.kafka.read.slices import fetching, read_slice
+from .core.documents import Isolation, OnDataLoss
+from .core.next_range import Ends, Survey, check_ends, next_place
+from .core.notation.spelling import arguments, meant, parse_duration
+from .core.notation.starts import Earliest, Latest, Moment, parse_start
+from .core.notation.subscriptions import Discovery, Topics, subscription_of
+from .core.order.cuts import FUTURE_TOLERANCE, NO_FLOOR, Bound, Floor, Place, Slice, Span
+from .core.order.planning import Planner, split
+from .core.order.positions import LARGEST, Offsets, Position, TopicPartition, is_integer
+from .core.pacing import Pace, Terms, WayOut
+from .decoding.formats import Decode
+from .decoding.payloads import RecordDecoder
+from .decoding.registry import Registry
+from .errors import SettingError
+from .kafka.clients.config import KafkaConfig
+from .kafka.clients.pools import MIB, ReadSettings, ReadTally
+from .kafka.lookup.log import KafkaLog
+from .kafka.lookup.survey import Brokers, resolve, survey
+from .kafka.lookup.topics import discover
+from .kafka.read.columns import BatchBuilder, names, schema
+from .kafka.read.slices import fetching, read_slice
 
 if TYPE_CHECKING:
-    from airflow_provider_orderedkafka.core.order.timeline import OwnIndex
+    from .core.order.timeline import OwnIndex
 
 _log = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
 
-from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError, StateError
+from .errors import OrderedKafkaError, SettingError, StateError
 
 TEMPORARY = ".partial"
 """The suffix of a document on its way; such a file is never listed and may be deleted at any time."""

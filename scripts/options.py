@@ -7,11 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from airflow_provider_orderedkafka.spark.connector.option_tables import (  # noqa: E402 - found by the line above
-    APPLICATION_SINK,
-    APPLICATION_SOURCE,
-    SINK,
-)
+from airflow_provider_orderedkafka.spark.connector.option_tables import APPLICATION_SINK, APPLICATION_SOURCE, SINK  # noqa: E402
 
 TABLES = {option.group: table for table in (APPLICATION_SOURCE, APPLICATION_SINK, SINK) for option in table.options}
 """By the groups of options, each of which is a table in the documents; the sink's own has all that `df.write` takes."""

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import resolve_name
 from inspect import cleandoc
 from pathlib import Path
 
@@ -158,7 +159,7 @@ def _defined(module: str, name: str) -> tuple[str, ast.Module, ast.ClassDef | as
             return module, tree, node
         if isinstance(node, ast.ImportFrom) and name in [each.asname or each.name for each in node.names]:
             room = module if path.is_dir() else module.rpartition(".")[0]
-            return _defined(f"{room}.{node.module}" if node.level else str(node.module), name)
+            return _defined(resolve_name(f"{'.' * node.level}{node.module}", room), name)
     raise LookupError(f"{module} has no {name}, which docs/api.md lists")
 
 

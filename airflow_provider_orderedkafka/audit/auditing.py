@@ -6,11 +6,10 @@ from dataclasses import asdict, dataclass, field
 from itertools import islice
 from typing import Any, Final, Literal
 
-from airflow_provider_orderedkafka.core.documents import Report
-from airflow_provider_orderedkafka.core.notation.spelling import counted
-from airflow_provider_orderedkafka.core.status import COUNTED, AuditRow
-from airflow_provider_orderedkafka.errors import FINAL, TEMPORARY
-
+from ..core.documents import Report
+from ..core.notation.spelling import counted
+from ..core.status import COUNTED, AuditRow
+from ..errors import FINAL, TEMPORARY
 from .comparing import FINDINGS, UNKNOWN, Compared, Found, Promised, compare
 from .messages import OutputTopics, Turns, named_topics, read_source
 from .tables import CannotReadError, read_table

@@ -18,11 +18,10 @@ from typing import Final
 
 import numpy as np
 
-from airflow_provider_orderedkafka.core.documents import Report
-from airflow_provider_orderedkafka.core.lanes import KeepOrder
-from airflow_provider_orderedkafka.core.status import COUNTED
-from airflow_provider_orderedkafka.kafka.provenance import WHOLE_RECORD
-
+from ..core.documents import Report
+from ..core.lanes import KeepOrder
+from ..core.status import COUNTED
+from ..kafka.provenance import WHOLE_RECORD
 from .numbers import UNCOMPARED, Columns, Ints, Mask, Source
 
 UNKNOWN: Final = "unknown"

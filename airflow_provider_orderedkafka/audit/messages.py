@@ -9,16 +9,15 @@ from typing import Any, Self
 import numpy as np
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Message
 
-from airflow_provider_orderedkafka.core.documents import Isolation, Range, Report
-from airflow_provider_orderedkafka.core.lanes import KeepOrder
-from airflow_provider_orderedkafka.core.notation.subscriptions import Discovery, Named
-from airflow_provider_orderedkafka.core.order.positions import LARGEST, TopicPartition
-from airflow_provider_orderedkafka.errors import SettingError, UnknownTopicError
-from airflow_provider_orderedkafka.kafka.lookup.log import reading_all
-from airflow_provider_orderedkafka.kafka.lookup.topics import discover, high_ends, log_starts
-from airflow_provider_orderedkafka.kafka.provenance import HEADER, located
-from airflow_provider_orderedkafka.kafka.read.columns import headers_of
-
+from ..core.documents import Isolation, Range, Report
+from ..core.lanes import KeepOrder
+from ..core.notation.subscriptions import Discovery, Named
+from ..core.order.positions import LARGEST, TopicPartition
+from ..errors import SettingError, UnknownTopicError
+from ..kafka.lookup.log import reading_all
+from ..kafka.lookup.topics import discover, high_ends, log_starts
+from ..kafka.provenance import HEADER, located
+from ..kafka.read.columns import headers_of
 from .comparing import Found
 from .numbers import UNCOMPARED, Columns, Ints, Source, in_order, of_headers, records, rows
 

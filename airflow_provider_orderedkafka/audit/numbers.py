@@ -12,8 +12,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from airflow_provider_orderedkafka.core.order.positions import TopicPartition
-from airflow_provider_orderedkafka.kafka.provenance import ERROR_HEADER, HEADER
+from ..core.order.positions import TopicPartition
+from ..kafka.provenance import ERROR_HEADER, HEADER
 
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]

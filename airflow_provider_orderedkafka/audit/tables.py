@@ -18,12 +18,11 @@ import pyarrow as pa
 from pyarrow import dataset, fs
 from pyarrow import json as lines
 
-from airflow_provider_orderedkafka.core.commits import IDENTITY, MARK
-from airflow_provider_orderedkafka.core.documents import Report
-from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
-from airflow_provider_orderedkafka.kafka.provenance import WHOLE_RECORD
-from airflow_provider_orderedkafka.storage import local_path
-
+from ..core.commits import IDENTITY, MARK
+from ..core.documents import Report
+from ..errors import OrderedKafkaError, SettingError
+from ..kafka.provenance import WHOLE_RECORD
+from ..storage import local_path
 from .comparing import FORMATS, Found
 from .messages import codes_of
 from .numbers import UNCOMPARED, Ints, hashed, of_headers

@@ -15,8 +15,8 @@ from pathlib import Path
 from traceback import walk_tb
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
-from airflow_provider_orderedkafka.core.notation.secrets import secrets_of
-from airflow_provider_orderedkafka.errors import AccessDeniedError, SettingError, UnreachableError
+from ..core.notation.secrets import secrets_of
+from ..errors import AccessDeniedError, SettingError, UnreachableError
 
 if TYPE_CHECKING:
     from airflow.providers.apache.kafka.hooks.base import KafkaBaseHook

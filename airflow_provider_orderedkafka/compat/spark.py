@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from airflow_provider_orderedkafka.errors import SettingError
+from ..errors import SettingError
 
 if TYPE_CHECKING:
     from pyarrow import Schema

@@ -7,7 +7,7 @@ class for each reason not to start.
 import re
 from typing import Final
 
-from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError, UnreachableError
+from ..errors import OrderedKafkaError, SettingError, UnreachableError
 
 ON_YARN: Final = re.compile(r"\bapplication_\d+_\d+\b")
 """The ID of an application on YARN, as Hadoop's client writes it (3.3.4 to 3.5.0)."""

@@ -15,15 +15,14 @@ from hashlib import sha256
 from itertools import pairwise
 from typing import Any, Self
 
-from airflow_provider_orderedkafka.core.notation.spelling import counted, shown_duration
-from airflow_provider_orderedkafka.core.notation.starts import Moment
-from airflow_provider_orderedkafka.core.order.cuts import Floor, Place, Span
-from airflow_provider_orderedkafka.core.order.positions import Offsets
-
 from .codec import Document
 from .commits import TableVersion
 from .documents import Range
 from .lanes import KeepOrder, Kind, Partitioner, Placement
+from .notation.spelling import counted, shown_duration
+from .notation.starts import Moment
+from .order.cuts import Floor, Place, Span
+from .order.positions import Offsets
 
 WINDOW = 20
 """How many batches are planned at a time."""

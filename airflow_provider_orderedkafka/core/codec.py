@@ -18,9 +18,9 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Literal, Self, Union, get_args, get_origin, get_type_hints
 
-from airflow_provider_orderedkafka.core.order.cuts import Floor
-from airflow_provider_orderedkafka.core.order.positions import LARGEST, Offsets, is_integer
-from airflow_provider_orderedkafka.errors import DocumentError
+from ..errors import DocumentError
+from .order.cuts import Floor
+from .order.positions import LARGEST, Offsets, is_integer
 
 VERSION = 3
 OLDEST = 1

@@ -8,13 +8,12 @@ from dataclasses import dataclass, field, fields
 from hashlib import sha256
 from typing import Literal
 
-from airflow_provider_orderedkafka.core.notation.spelling import counted
-from airflow_provider_orderedkafka.core.order.cuts import Place, Span
-from airflow_provider_orderedkafka.core.order.positions import Offsets
-
 from .codec import Document, canonical, encode
 from .commits import TableVersion
 from .lanes import KeepOrder
+from .notation.spelling import counted
+from .order.cuts import Place, Span
+from .order.positions import Offsets
 
 __all__ = ["Boundary", "Ledger", "Open", "Outcome", "Place", "Range", "Report"]
 

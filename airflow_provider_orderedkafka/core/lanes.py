@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from airflow_provider_orderedkafka.core.order.positions import Offsets
+from .order.positions import Offsets
 
 Kind = Literal["frames", "direct"]
 OrderBy = Literal["key", "partition"]

@@ -14,11 +14,10 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeVar
 
-from airflow_provider_orderedkafka.core.notation.spelling import counted
-from airflow_provider_orderedkafka.core.order.positions import TopicPartition
-from airflow_provider_orderedkafka.errors import LifecycleError
-
+from ..errors import LifecycleError
 from .documents import DOUBTS, OUTCOMES_KEPT, Claim, Ledger, Open, Outcome, Place, Range, Report
+from .notation.spelling import counted
+from .order.positions import TopicPartition
 
 AIRFLOW = re.compile(r"[0-9a-f]{12}")
 """The id of an Airflow. It follows a run's name in a ledger that several may reach: `<dag id>/<run id>@<id>`."""

@@ -25,14 +25,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Final
 
-from airflow_provider_orderedkafka.core.notation.spelling import counted, format_duration
-from airflow_provider_orderedkafka.core.notation.starts import Moment
-from airflow_provider_orderedkafka.core.notation.subscriptions import Discovery, Topic
-from airflow_provider_orderedkafka.core.order.cuts import BEFORE_TIME, NO_FLOOR, Bound, Place, Span, counts, held
-from airflow_provider_orderedkafka.core.order.planning import Planner
-from airflow_provider_orderedkafka.core.order.positions import LARGEST, Offsets, Position, TopicPartition
-from airflow_provider_orderedkafka.core.order.timeline import PATIENCE, Log, OwnIndex, Places, TimeIndex, about
-from airflow_provider_orderedkafka.errors import (
+from ..errors import (
     DataLossError,
     LifecycleError,
     RowError,
@@ -41,8 +34,14 @@ from airflow_provider_orderedkafka.errors import (
     UnknownTopicError,
     UnreachableError,
 )
-
 from .documents import Kind, Ledger, Range
+from .notation.spelling import counted, format_duration
+from .notation.starts import Moment
+from .notation.subscriptions import Discovery, Topic
+from .order.cuts import BEFORE_TIME, NO_FLOOR, Bound, Place, Span, counts, held
+from .order.planning import Planner
+from .order.positions import LARGEST, Offsets, Position, TopicPartition
+from .order.timeline import PATIENCE, Log, OwnIndex, Places, TimeIndex, about
 from .pacing import Since, Situation, Terms, Verdict, WayOut, decide
 
 SHOWN = 3

@@ -12,13 +12,12 @@ range is never seen, so the watcher waits a little longer for it.
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, Self
 
-from airflow_provider_orderedkafka.core.notation.spelling import MILLISECONDS, counted, shown_duration
-from airflow_provider_orderedkafka.core.notation.starts import Start
-from airflow_provider_orderedkafka.core.notation.subscriptions import Matching, Subscription
-from airflow_provider_orderedkafka.core.order.cuts import Place, Span
-
 from .codec import Document
 from .documents import Isolation, Ledger, OnDataLoss
+from .notation.spelling import MILLISECONDS, counted, shown_duration
+from .notation.starts import Start
+from .notation.subscriptions import Matching, Subscription
+from .order.cuts import Place, Span
 
 MINUTE: Final = MILLISECONDS["m"]
 

@@ -9,13 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Literal, Self
 
-from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
-from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
-
 from .batches import Progress
 from .codec import Document
 from .documents import DOUBTS, Kind, Ledger, Outcome, Range, Report
 from .lifecycle import outcome_of
+from .order.cuts import Floor, Place
+from .order.positions import Offsets, TopicPartition
 from .pacing import Pace, Verdict
 
 PARTITIONS_KEPT = 1_000

@@ -19,8 +19,7 @@ from uuid import UUID
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_provider_orderedkafka.errors import SettingError
-
+from ..errors import SettingError
 from .bad_records import Errors, message_of, sound
 from .evolution import ALIASES, DEFAULT, PLAIN, cast, converted, kept, mask, meaning, meanings, offsets
 from .formats import MOST_DIGITS

@@ -5,9 +5,9 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from airflow_provider_orderedkafka.core.notation.spelling import counted
-from airflow_provider_orderedkafka.errors import RowError
-from airflow_provider_orderedkafka.kafka.provenance import ERROR
+from ..core.notation.spelling import counted
+from ..errors import RowError
+from ..kafka.provenance import ERROR
 
 MOST_CHARACTERS: Final = 500
 

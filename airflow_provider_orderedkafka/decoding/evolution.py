@@ -19,7 +19,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_provider_orderedkafka.errors import SettingError
+from ..errors import SettingError
 
 DEFAULT: Final = b"default"
 ALIASES: Final = b"aliases"

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, ClassVar, Final, Literal, Self, get_args
 
-from airflow_provider_orderedkafka.core.codec import decode, encode
-from airflow_provider_orderedkafka.core.notation.spelling import arguments, meant
-from airflow_provider_orderedkafka.errors import SettingError
+from ..core.codec import decode, encode
+from ..core.notation.spelling import arguments, meant
+from ..errors import SettingError
 
 SIMPLE: Final = {
     "boolean": "boolean",

@@ -20,8 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import json as arrow_json
 
-from airflow_provider_orderedkafka.errors import SettingError
-
+from ..errors import SettingError
 from .bad_records import Errors, sound
 from .evolution import converted
 

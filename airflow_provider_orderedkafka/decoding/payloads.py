@@ -23,8 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_provider_orderedkafka.errors import SchemaChangedError, SettingError
-
+from ..errors import SchemaChangedError, SettingError
 from .avro import AvroWriter
 from .bad_records import Errors, too_many, with_errors
 from .evolution import clashes, merged, new_fields

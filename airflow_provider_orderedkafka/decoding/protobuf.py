@@ -18,8 +18,7 @@ from typing import Any, Final, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_provider_orderedkafka.errors import SettingError
-
+from ..errors import SettingError
 from .bad_records import Errors, message_of, sound
 from .evolution import NUMBER, PLAIN, cast, converted, mask, meaning, meanings, offsets
 

@@ -13,14 +13,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, TypeVar
 
-from airflow_provider_orderedkafka.core.notation.secrets import MASK, masked
-from airflow_provider_orderedkafka.errors import (
-    AccessDeniedError,
-    CredentialsError,
-    OrderedKafkaError,
-    SettingError,
-    UnreachableError,
-)
+from ..core.notation.secrets import MASK, masked
+from ..errors import AccessDeniedError, CredentialsError, OrderedKafkaError, SettingError, UnreachableError
 
 PREFIX: Final = "registry."
 """What the registry's options begin with."""

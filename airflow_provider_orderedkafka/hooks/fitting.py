@@ -16,11 +16,10 @@ from queue import Empty, Queue
 from threading import Thread
 from typing import Final
 
-from airflow_provider_orderedkafka.compat.spark_submit import NO_JAVA
-from airflow_provider_orderedkafka.errors import SettingError, UnreachableError, no_connect
-from airflow_provider_orderedkafka.job import Job
-from airflow_provider_orderedkafka.outputs import DeltaOutput, FilesOutput, IcebergOutput, no_catalog
-
+from ..compat.spark_submit import NO_JAVA
+from ..errors import SettingError, UnreachableError, no_connect
+from ..job import Job
+from ..outputs import DeltaOutput, FilesOutput, IcebergOutput, no_catalog
 from .launching import DEFAULTS
 from .submission import Submission
 

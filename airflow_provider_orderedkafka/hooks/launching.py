@@ -20,13 +20,12 @@ from importlib.metadata import distributions
 from importlib.util import find_spec
 from pathlib import Path
 
-from airflow_provider_orderedkafka.core.notation.secrets import NAMES, is_secret
-from airflow_provider_orderedkafka.core.notation.spelling import nearest
-from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.job import OPTIONS, Job, Rows
-from airflow_provider_orderedkafka.load import OrderedLoad
-from airflow_provider_orderedkafka.outputs import OF_THE_SINK, OPTIONS_VARIABLE, KafkaOutput, Output
-
+from ..core.notation.secrets import NAMES, is_secret
+from ..core.notation.spelling import nearest
+from ..errors import SettingError
+from ..job import OPTIONS, Job, Rows
+from ..load import OrderedLoad
+from ..outputs import OF_THE_SINK, OPTIONS_VARIABLE, KafkaOutput, Output
 from .submission import Submission, secret_settings
 
 SCOPES = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)

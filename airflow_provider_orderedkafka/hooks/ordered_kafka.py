@@ -8,30 +8,30 @@ from urllib.parse import urlsplit
 
 from airflow.providers.apache.kafka.hooks.base import KafkaBaseHook
 
-from airflow_provider_orderedkafka.compat.airflow import connection_errors, connection_of, kafka_config, keep_from_logs
-from airflow_provider_orderedkafka.context import now_ms
-from airflow_provider_orderedkafka.core.documents import Ledger, Range
-from airflow_provider_orderedkafka.core.next_range import NO_BOUND, AtMost, Firsts, NothingToLoad
-from airflow_provider_orderedkafka.core.notation.starts import Start, parse_start
-from airflow_provider_orderedkafka.core.notation.subscriptions import Discovery, Matching, Named, Subscription
-from airflow_provider_orderedkafka.core.order.cuts import NO_FLOOR, Place
-from airflow_provider_orderedkafka.core.order.positions import Offsets
-from airflow_provider_orderedkafka.core.pacing import Verdict
-from airflow_provider_orderedkafka.decoding.formats import Decode, has
-from airflow_provider_orderedkafka.decoding.registry import Registry
-from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.kafka.clients.config import RESOLVER, KafkaConfig, is_kept, keep_resolver
-from airflow_provider_orderedkafka.kafka.clients.oauth import MSK, is_msk_iam
-from airflow_provider_orderedkafka.kafka.lookup.survey import Brokers, resolve_start
-from airflow_provider_orderedkafka.kafka.lookup.topics import discover, high_ends
-from airflow_provider_orderedkafka.kafka.write.settings import check_readable, look_up_outputs, made_ready
-from airflow_provider_orderedkafka.load import OrderedLoad
-from airflow_provider_orderedkafka.loads.books import First
-from airflow_provider_orderedkafka.loads.ledger import LedgerStore
-from airflow_provider_orderedkafka.loads.mirror import GroupMirror
-from airflow_provider_orderedkafka.loads.previews import Preview, preview, preview_replay
-from airflow_provider_orderedkafka.loads.ranges import first_look, plan, plan_interval, plan_replay, verdict
-from airflow_provider_orderedkafka.outputs import NewTopics
+from ..compat.airflow import connection_errors, connection_of, kafka_config, keep_from_logs
+from ..context import now_ms
+from ..core.documents import Ledger, Range
+from ..core.next_range import NO_BOUND, AtMost, Firsts, NothingToLoad
+from ..core.notation.starts import Start, parse_start
+from ..core.notation.subscriptions import Discovery, Matching, Named, Subscription
+from ..core.order.cuts import NO_FLOOR, Place
+from ..core.order.positions import Offsets
+from ..core.pacing import Verdict
+from ..decoding.formats import Decode, has
+from ..decoding.registry import Registry
+from ..errors import SettingError
+from ..kafka.clients.config import RESOLVER, KafkaConfig, is_kept, keep_resolver
+from ..kafka.clients.oauth import MSK, is_msk_iam
+from ..kafka.lookup.survey import Brokers, resolve_start
+from ..kafka.lookup.topics import discover, high_ends
+from ..kafka.write.settings import check_readable, look_up_outputs, made_ready
+from ..load import OrderedLoad
+from ..loads.books import First
+from ..loads.ledger import LedgerStore
+from ..loads.mirror import GroupMirror
+from ..loads.previews import Preview, preview, preview_replay
+from ..loads.ranges import first_look, plan, plan_interval, plan_replay, verdict
+from ..outputs import NewTopics
 
 OAUTH = "oauth_cb"
 
@@ -208,7 +208,7 @@ def _connection(conn_id: str) -> Any:
 
 def check_schemas(decode: Decode, topics: Sequence[str], registry: Registry) -> bool:
     """Ask the registry for the schemas, so that its errors come at once; whether it could be asked from here."""
-    from airflow_provider_orderedkafka.decoding.payloads import RecordDecoder
+    from ..decoding.payloads import RecordDecoder
 
     if not decode.registries or not all(map(has, decode.needed)):  # then Spark's driver asks first
         return False

@@ -14,12 +14,11 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from airflow_provider_orderedkafka.compat.airflow import kerberos_ticket
-from airflow_provider_orderedkafka.compat.spark_submit import CONTAINER, DRIVER, EXIT_CODE, ON_KUBERNETES, ON_YARN
-from airflow_provider_orderedkafka.core.batches import STOP_SECONDS, Progress
-from airflow_provider_orderedkafka.core.notation.secrets import masked
-from airflow_provider_orderedkafka.errors import DocumentError, SettingError
-
+from ..compat.airflow import kerberos_ticket
+from ..compat.spark_submit import CONTAINER, DRIVER, EXIT_CODE, ON_KUBERNETES, ON_YARN
+from ..core.batches import STOP_SECONDS, Progress
+from ..core.notation.secrets import masked
+from ..errors import DocumentError, SettingError
 from .launching import interpreter, own_spark
 from .submission import BINARY, Command, Submission, kill_command
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from airflow_provider_orderedkafka.compat.airflow import connection_of, keep_from_logs, kerberos_principal
-from airflow_provider_orderedkafka.core.notation.secrets import MASK, is_secret, masked
-from airflow_provider_orderedkafka.core.notation.spelling import arguments
-from airflow_provider_orderedkafka.errors import SettingError
+from ..compat.airflow import connection_of, keep_from_logs, kerberos_principal
+from ..core.notation.secrets import MASK, is_secret, masked
+from ..core.notation.spelling import arguments
+from ..errors import SettingError
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

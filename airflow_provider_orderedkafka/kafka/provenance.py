@@ -23,8 +23,8 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
-from airflow_provider_orderedkafka.core.order.positions import TopicPartition
-from airflow_provider_orderedkafka.errors import DocumentError, SettingError
+from ..core.order.positions import TopicPartition
+from ..errors import DocumentError, SettingError
 
 SOURCE: Final = "_source"
 SOURCE_FIELDS: Final = ("topic", "partition", "offset", "order_time")

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 from uuid import uuid4
 
-from airflow_provider_orderedkafka.core import lifecycle
-from airflow_provider_orderedkafka.core.documents import Claim, Ledger, Place, Range, Report, doubts
-from airflow_provider_orderedkafka.core.lifecycle import (
+from ..core import lifecycle
+from ..core.documents import Claim, Ledger, Place, Range, Report, doubts
+from ..core.lifecycle import (
     Action,
     Asker,
     RangeState,
@@ -19,13 +19,12 @@ from airflow_provider_orderedkafka.core.lifecycle import (
     of_another_airflow,
     status_of,
 )
-from airflow_provider_orderedkafka.core.next_range import limit_spent
-from airflow_provider_orderedkafka.core.notation.spelling import counted, shown_duration
-from airflow_provider_orderedkafka.core.notation.starts import Moment
-from airflow_provider_orderedkafka.core.notation.subscriptions import Assigned, Subscription, lacking
-from airflow_provider_orderedkafka.core.pacing import Verdict
-from airflow_provider_orderedkafka.errors import LedgerChangedError, LifecycleError
-
+from ..core.next_range import limit_spent
+from ..core.notation.spelling import counted, shown_duration
+from ..core.notation.starts import Moment
+from ..core.notation.subscriptions import Assigned, Subscription, lacking
+from ..core.pacing import Verdict
+from ..errors import LedgerChangedError, LifecycleError
 from .ledger import LedgerStore
 
 SHOWN = 20

@@ -19,16 +19,15 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TypeGuard
 
-from airflow_provider_orderedkafka.core.documents import Boundary, Range, Uncertain
-from airflow_provider_orderedkafka.core.next_range import Deleted, Survey, created_again, cut_time
-from airflow_provider_orderedkafka.core.notation.spelling import format_duration
-from airflow_provider_orderedkafka.core.notation.starts import Moment
-from airflow_provider_orderedkafka.core.notation.subscriptions import names
-from airflow_provider_orderedkafka.core.order.cuts import NO_FLOOR, Floor, Place
-from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
-from airflow_provider_orderedkafka.core.pacing import Terms
-from airflow_provider_orderedkafka.errors import LedgerChangedError, LifecycleError, NotYetError, TopicChangedError
-
+from ..core.documents import Boundary, Range, Uncertain
+from ..core.next_range import Deleted, Survey, created_again, cut_time
+from ..core.notation.spelling import format_duration
+from ..core.notation.starts import Moment
+from ..core.notation.subscriptions import names
+from ..core.order.cuts import NO_FLOOR, Floor, Place
+from ..core.order.positions import Offsets, TopicPartition
+from ..core.pacing import Terms
+from ..errors import LedgerChangedError, LifecycleError, NotYetError, TopicChangedError
 from .ledger import LedgerStore
 
 KEPT = 2_000

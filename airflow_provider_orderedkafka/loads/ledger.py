@@ -19,8 +19,8 @@ from contextlib import suppress
 from hashlib import sha256
 from typing import Any, Protocol, TypeVar, cast
 
-from airflow_provider_orderedkafka.core.codec import Document, canonical
-from airflow_provider_orderedkafka.core.documents import (
+from ..core.codec import Document, canonical
+from ..core.documents import (
     CLAIMS_KEPT,
     Boundaries,
     Boundary,
@@ -34,11 +34,11 @@ from airflow_provider_orderedkafka.core.documents import (
     Times,
     Uncertain,
 )
-from airflow_provider_orderedkafka.core.order.positions import Offsets
-from airflow_provider_orderedkafka.core.pacing import WatcherState
-from airflow_provider_orderedkafka.errors import DocumentError, LedgerChangedError, LifecycleError, StateError
-from airflow_provider_orderedkafka.job import Job
-from airflow_provider_orderedkafka.storage import State
+from ..core.order.positions import Offsets
+from ..core.pacing import WatcherState
+from ..errors import DocumentError, LedgerChangedError, LifecycleError, StateError
+from ..job import Job
+from ..storage import State
 
 LEDGER = "ledger"
 AIRFLOW = "airflow"

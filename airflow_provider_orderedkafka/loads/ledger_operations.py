@@ -8,15 +8,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from airflow_provider_orderedkafka.core import lifecycle
-from airflow_provider_orderedkafka.core.documents import Ledger, Open, Outcome, Range, doubts
-from airflow_provider_orderedkafka.core.lifecycle import status_of
-from airflow_provider_orderedkafka.core.notation.spelling import counted
-from airflow_provider_orderedkafka.core.notation.starts import Moment
-from airflow_provider_orderedkafka.core.order.cuts import NO_FLOOR, Floor, Place
-from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
-from airflow_provider_orderedkafka.errors import LifecycleError, SettingError
-
+from ..core import lifecycle
+from ..core.documents import Ledger, Open, Outcome, Range, doubts
+from ..core.lifecycle import status_of
+from ..core.notation.spelling import counted
+from ..core.notation.starts import Moment
+from ..core.order.cuts import NO_FLOOR, Floor, Place
+from ..core.order.positions import Offsets, TopicPartition
+from ..errors import LifecycleError, SettingError
 from .books import SHOWN, Mirror, in_words, show
 from .ledger import LEDGER, LedgerStore
 from .mirror import Mirrored

@@ -12,22 +12,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from airflow_provider_orderedkafka.core import lifecycle
-from airflow_provider_orderedkafka.core.documents import CLAIMS_KEPT, Claim, Ledger, Open, Outcome, Range, Report
-from airflow_provider_orderedkafka.core.lifecycle import (
-    Action,
-    RangeState,
-    RangeStatus,
-    Step,
-    outcome_of,
-    status_of,
-    way_out,
-)
-from airflow_provider_orderedkafka.decoding.formats import Decode
-from airflow_provider_orderedkafka.errors import DocumentError, LedgerChangedError, LifecycleError
-from airflow_provider_orderedkafka.job import Application, Job
-from airflow_provider_orderedkafka.outputs import DeltaOutput, FilesOutput, IcebergOutput, KafkaOutput, Output
-
+from ..core import lifecycle
+from ..core.documents import CLAIMS_KEPT, Claim, Ledger, Open, Outcome, Range, Report
+from ..core.lifecycle import Action, RangeState, RangeStatus, Step, outcome_of, status_of, way_out
+from ..decoding.formats import Decode
+from ..errors import DocumentError, LedgerChangedError, LifecycleError
+from ..job import Application, Job
+from ..outputs import DeltaOutput, FilesOutput, IcebergOutput, KafkaOutput, Output
 from .books import Books, Mirror, checked, show
 from .boundaries import check_interval
 from .ledger import LedgerStore

@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_orderedkafka.core.codec import canonical
-from airflow_provider_orderedkafka.core.documents import Ledger
-from airflow_provider_orderedkafka.core.order.cuts import Floor, OrderTimes, Place
-from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
-from airflow_provider_orderedkafka.errors import LifecycleError
+from ..core.codec import canonical
+from ..core.documents import Ledger
+from ..core.order.cuts import Floor, OrderTimes, Place
+from ..core.order.positions import Offsets, TopicPartition
+from ..errors import LifecycleError
 
 if TYPE_CHECKING:
-    from airflow_provider_orderedkafka.kafka.lookup.topics import GroupOffset
+    from ..kafka.lookup.topics import GroupOffset
 
 MARK = "orderedkafka"
 
@@ -64,13 +64,13 @@ class GroupMirror:
         return self.write(ledger) if found.revision < ledger.revision or not found.whole else None
 
     def write(self, ledger: Ledger) -> None:
-        from airflow_provider_orderedkafka.kafka.lookup.topics import write_commits
+        from ..kafka.lookup.topics import write_commits
 
         write_commits(self._config, self._group, *self.portions(ledger))
 
     @staticmethod
     def portions(ledger: Ledger) -> "list[dict[TopicPartition, GroupOffset]]":
-        from airflow_provider_orderedkafka.kafka.lookup.topics import AT_ONCE, GroupOffset
+        from ..kafka.lookup.topics import AT_ONCE, GroupOffset
 
         places = list(ledger.place.offsets.items())
         portions = max(-(-len(places) // AT_ONCE), 1)
@@ -81,7 +81,7 @@ class GroupMirror:
         ]
 
     def read(self, partitions: Iterable[TopicPartition] | None = None) -> Mirrored | None:
-        from airflow_provider_orderedkafka.kafka.lookup.topics import read_commits
+        from ..kafka.lookup.topics import read_commits
 
         asked = self._partitions() if partitions is None else partitions
         return _mirrored(read_commits(self._config, self._group, asked))

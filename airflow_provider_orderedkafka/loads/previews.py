@@ -11,25 +11,24 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from airflow_provider_orderedkafka.core.batches import WINDOW, Planned, needs_sample, size_of, window
-from airflow_provider_orderedkafka.core.codec import encode
-from airflow_provider_orderedkafka.core.documents import Ledger, Range
-from airflow_provider_orderedkafka.core.lifecycle import first_look as imagined
-from airflow_provider_orderedkafka.core.lifecycle import joined, status_of
-from airflow_provider_orderedkafka.core.next_range import NothingToLoad, Survey, limit_spent
-from airflow_provider_orderedkafka.core.notation.spelling import counted
-from airflow_provider_orderedkafka.core.notation.starts import Moment, Start
-from airflow_provider_orderedkafka.core.notation.subscriptions import Named, lacking
-from airflow_provider_orderedkafka.core.order.cuts import Bound
-from airflow_provider_orderedkafka.core.order.planning import Planner
-from airflow_provider_orderedkafka.core.order.positions import TopicPartition
-from airflow_provider_orderedkafka.core.order.timeline import PATIENCE, Log
-from airflow_provider_orderedkafka.core.pacing import Terms, Verdict
-from airflow_provider_orderedkafka.errors import DataLossError, OrderedKafkaError, UnknownTopicError
-from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
-from airflow_provider_orderedkafka.kafka.clients.pools import ReadSettings
-from airflow_provider_orderedkafka.kafka.lookup.survey import Brokers, survey
-
+from ..core.batches import WINDOW, Planned, needs_sample, size_of, window
+from ..core.codec import encode
+from ..core.documents import Ledger, Range
+from ..core.lifecycle import first_look as imagined
+from ..core.lifecycle import joined, status_of
+from ..core.next_range import NothingToLoad, Survey, limit_spent
+from ..core.notation.spelling import counted
+from ..core.notation.starts import Moment, Start
+from ..core.notation.subscriptions import Named, lacking
+from ..core.order.cuts import Bound
+from ..core.order.planning import Planner
+from ..core.order.positions import TopicPartition
+from ..core.order.timeline import PATIENCE, Log
+from ..core.pacing import Terms, Verdict
+from ..errors import DataLossError, OrderedKafkaError, UnknownTopicError
+from ..kafka.clients.config import KafkaConfig
+from ..kafka.clients.pools import ReadSettings
+from ..kafka.lookup.survey import Brokers, survey
 from . import ranges
 from .books import check_chosen
 from .ledger import LedgerStore
@@ -258,7 +257,7 @@ def _known(time: int) -> int | None:
 
 
 def _batches(brokers: Brokers, log: Log, planned: Range) -> list[Planned]:
-    from airflow_provider_orderedkafka.kafka.read.slices import average_bytes
+    from ..kafka.read.slices import average_bytes
 
     if not planned.offsets:
         return []

@@ -10,8 +10,8 @@ import secrets
 from collections.abc import Callable
 from dataclasses import replace
 
-from airflow_provider_orderedkafka.core.documents import Kind, Ledger, Range
-from airflow_provider_orderedkafka.core.next_range import (
+from ..core.documents import Kind, Ledger, Range
+from ..core.next_range import (
     NO_BOUND,
     AtMost,
     Deleted,
@@ -27,24 +27,16 @@ from airflow_provider_orderedkafka.core.next_range import (
     place_at,
     rows_left,
 )
-from airflow_provider_orderedkafka.core.next_range import verdict as decided
-from airflow_provider_orderedkafka.core.notation.spelling import counted
-from airflow_provider_orderedkafka.core.notation.starts import Moment, Start
-from airflow_provider_orderedkafka.core.notation.subscriptions import (
-    Discovery,
-    Named,
-    Subscription,
-    covers,
-    reads,
-    within,
-)
-from airflow_provider_orderedkafka.core.order.cuts import NO_FLOOR, Floor, Place, Span
-from airflow_provider_orderedkafka.core.order.positions import Offsets
-from airflow_provider_orderedkafka.core.pacing import Since, Terms, Verdict
-from airflow_provider_orderedkafka.errors import DataLossError, SettingError, UnknownTopicError
-from airflow_provider_orderedkafka.kafka.clients.answers import check_allowed, listed
-from airflow_provider_orderedkafka.kafka.lookup.survey import Kafka, ResolvedStart, resolve, survey
-
+from ..core.next_range import verdict as decided
+from ..core.notation.spelling import counted
+from ..core.notation.starts import Moment, Start
+from ..core.notation.subscriptions import Discovery, Named, Subscription, covers, reads, within
+from ..core.order.cuts import NO_FLOOR, Floor, Place, Span
+from ..core.order.positions import Offsets
+from ..core.pacing import Since, Terms, Verdict
+from ..errors import DataLossError, SettingError, UnknownTopicError
+from ..kafka.clients.answers import check_allowed, listed
+from ..kafka.lookup.survey import Kafka, ResolvedStart, resolve, survey
 from .books import First
 from .boundaries import Decider, Sight, interval
 from .ledger import LedgerStore

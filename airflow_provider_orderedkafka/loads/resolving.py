@@ -4,23 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
-from airflow_provider_orderedkafka.core import lifecycle
-from airflow_provider_orderedkafka.core.documents import (
-    CLAIMS_KEPT,
-    OUTCOMES_KEPT,
-    Claim,
-    Intervals,
-    Kind,
-    Ledger,
-    Range,
-    Times,
-)
-from airflow_provider_orderedkafka.core.lifecycle import Action, RangeState, RangeStatus, Step, parted
-from airflow_provider_orderedkafka.core.next_range import NO_BOUND, AtMost, NothingToLoad
-from airflow_provider_orderedkafka.core.notation.starts import Moment
-from airflow_provider_orderedkafka.errors import LifecycleError
-from airflow_provider_orderedkafka.job import Job
-
+from ..core import lifecycle
+from ..core.documents import CLAIMS_KEPT, OUTCOMES_KEPT, Claim, Intervals, Kind, Ledger, Range, Times
+from ..core.lifecycle import Action, RangeState, RangeStatus, Step, parted
+from ..core.next_range import NO_BOUND, AtMost, NothingToLoad
+from ..core.notation.starts import Moment
+from ..errors import LifecycleError
+from ..job import Job
 from .books import Books, Memory, opened
 from .loading import store_changes, with_changes
 

@@ -5,24 +5,24 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.sdk import BaseOperator
 
-from airflow_provider_orderedkafka.context import books_of, fail, ledger_asset, now_ms, skip, with_assets
-from airflow_provider_orderedkafka.core.documents import Report
-from airflow_provider_orderedkafka.core.notation.secrets import masked
-from airflow_provider_orderedkafka.core.notation.spelling import arguments
-from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError
-from airflow_provider_orderedkafka.hooks.submission import SparkSubmit
-from airflow_provider_orderedkafka.load import OrderedLoad
-from airflow_provider_orderedkafka.loads.books import Books
-from airflow_provider_orderedkafka.loads.loading import committed_at
-from airflow_provider_orderedkafka.locations import local_root, read_report
-from airflow_provider_orderedkafka.operators.submit import flow_of
-from airflow_provider_orderedkafka.parsing import RENAMED
-from airflow_provider_orderedkafka.telling import lineage, status
+from ..context import books_of, fail, ledger_asset, now_ms, skip, with_assets
+from ..core.documents import Report
+from ..core.notation.secrets import masked
+from ..core.notation.spelling import arguments
+from ..errors import LifecycleError, OrderedKafkaError
+from ..hooks.submission import SparkSubmit
+from ..load import OrderedLoad
+from ..loads.books import Books
+from ..loads.loading import committed_at
+from ..locations import local_root, read_report
+from ..parsing import RENAMED
+from ..telling import lineage, status
+from .submit import flow_of
 
 if TYPE_CHECKING:
     from airflow.sdk import Context, XComArg
 
-    from airflow_provider_orderedkafka.audit.auditing import Audit
+    from ..audit.auditing import Audit
 
 DOC = """\
 Reads the output of the committed range again, and its source, and says whether what is in the one is what was in the
@@ -88,8 +88,8 @@ class AuditOffsetRangeOperator(BaseOperator):
     get_openlineage_facets_on_failure = get_openlineage_facets_on_complete
 
     def _audited(self, context: "Context") -> "Audit":
-        from airflow_provider_orderedkafka.audit.auditing import Clusters, audit
-        from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
+        from ..audit.auditing import Clusters, audit
+        from ..hooks.ordered_kafka import OrderedKafkaHook
 
         books = books_of(self.load.name, context, self.load.ledger)
         report = self._report(books)

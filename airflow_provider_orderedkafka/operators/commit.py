@@ -5,21 +5,21 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Asset, BaseOperator
 
-from airflow_provider_orderedkafka.assets import output_alias
-from airflow_provider_orderedkafka.context import books_of, fail, ledger_asset, now_ms, skip, with_assets
-from airflow_provider_orderedkafka.core.documents import DOUBTS, Outcome, Place
-from airflow_provider_orderedkafka.core.lifecycle import Action
-from airflow_provider_orderedkafka.core.notation.spelling import arguments
-from airflow_provider_orderedkafka.core.order.positions import Offsets
-from airflow_provider_orderedkafka.core.pacing import Lag
-from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError
-from airflow_provider_orderedkafka.job import Rows, job_of
-from airflow_provider_orderedkafka.load import OrderedLoad
-from airflow_provider_orderedkafka.loads.books import in_numbers
-from airflow_provider_orderedkafka.loads.loading import CommitResult, commit
-from airflow_provider_orderedkafka.outputs import Output
-from airflow_provider_orderedkafka.parsing import RENAMED
-from airflow_provider_orderedkafka.telling import metrics, status
+from ..assets import output_alias
+from ..context import books_of, fail, ledger_asset, now_ms, skip, with_assets
+from ..core.documents import DOUBTS, Outcome, Place
+from ..core.lifecycle import Action
+from ..core.notation.spelling import arguments
+from ..core.order.positions import Offsets
+from ..core.pacing import Lag
+from ..errors import LifecycleError, OrderedKafkaError
+from ..job import Rows, job_of
+from ..load import OrderedLoad
+from ..loads.books import in_numbers
+from ..loads.loading import CommitResult, commit
+from ..outputs import Output
+from ..parsing import RENAMED
+from ..telling import metrics, status
 
 if TYPE_CHECKING:
     from airflow.sdk import Context, XComArg
@@ -107,7 +107,7 @@ class CommitOffsetRangeOperator(BaseOperator):
         return f": {in_numbers(committed.report)}" + ("" if lag is None else f"; {lag}")
 
     def _left(self, place: Place) -> Offsets | None:
-        from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
+        from ..hooks.ordered_kafka import OrderedKafkaHook
 
         try:
             return OrderedKafkaHook(self.load.kafka_conn_id).left(place)
@@ -116,7 +116,7 @@ class CommitOffsetRangeOperator(BaseOperator):
             return None
 
     def _output_asset(self, context: "Context", range_id: str) -> Asset | None:
-        from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
+        from ..hooks.ordered_kafka import OrderedKafkaHook
 
         store = books_of(self.load.name, context, self.load.ledger).store
         loaded = store.range(range_id)
@@ -132,7 +132,7 @@ class CommitOffsetRangeOperator(BaseOperator):
         return Asset(uri=f"kafka://{first}/{topic}")
 
     def _commit(self, context: "Context") -> CommitResult:
-        from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
+        from ..hooks.ordered_kafka import OrderedKafkaHook
 
         mirror = OrderedKafkaHook(self.load.kafka_conn_id).mirror(self.load.name, self.load.named)
         committed = commit(books_of(self.load.name, context, self.load.ledger), self.range_id or None, mirror)

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
-from airflow_provider_orderedkafka.context import books_of, fail, is_active, ledger_asset, now_ms, run_of, with_assets
-from airflow_provider_orderedkafka.core.documents import Ledger
-from airflow_provider_orderedkafka.core.notation.spelling import arguments
-from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
-from airflow_provider_orderedkafka.loads import ledger_operations
-from airflow_provider_orderedkafka.loads.books import First
-from airflow_provider_orderedkafka.loads.ledger import LedgerStore
+from ..context import books_of, fail, is_active, ledger_asset, now_ms, run_of, with_assets
+from ..core.documents import Ledger
+from ..core.notation.spelling import arguments
+from ..errors import OrderedKafkaError, SettingError
+from ..loads import ledger_operations
+from ..loads.books import First
+from ..loads.ledger import LedgerStore
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -117,7 +117,7 @@ class LedgerOperationsOperator(BaseOperator):
         return replace(found, place=ledger_operations.rewound_place(ledger, found.place.offsets, found.topics))
 
     def _hook(self) -> Any:
-        from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
+        from ..hooks.ordered_kafka import OrderedKafkaHook
 
         return OrderedKafkaHook(self.kafka_conn_id)
 

@@ -8,47 +8,31 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_args
 
 from airflow.sdk import BaseOperator
 
-from airflow_provider_orderedkafka.context import (
-    books_of,
-    fail,
-    home_of,
-    interval_of,
-    ledger_asset,
-    memory_of,
-    refuse_backfill,
-    skip,
-    with_assets,
-)
-from airflow_provider_orderedkafka.core.documents import Kind, Range, Times
-from airflow_provider_orderedkafka.core.lifecycle import Action
-from airflow_provider_orderedkafka.core.next_range import NothingToLoad
-from airflow_provider_orderedkafka.core.notation.spelling import arguments
-from airflow_provider_orderedkafka.core.notation.starts import Start, goes_back, parse_start
-from airflow_provider_orderedkafka.core.notation.subscriptions import Assigned
-from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
-from airflow_provider_orderedkafka.forms import asked, check_replay
-from airflow_provider_orderedkafka.job import Job, Rows, Work, job_of
-from airflow_provider_orderedkafka.links import RangeLink
-from airflow_provider_orderedkafka.load import OrderedLoad
-from airflow_provider_orderedkafka.loads.books import Books, in_words, look
-from airflow_provider_orderedkafka.loads.loading import place_of
-from airflow_provider_orderedkafka.loads.resolving import (
-    Resolved,
-    replay_key,
-    resolve,
-    resolve_interval,
-    resolve_own,
-)
-from airflow_provider_orderedkafka.locations import for_spark, keep_work
-from airflow_provider_orderedkafka.outputs import TEMPLATED, Output
-from airflow_provider_orderedkafka.parsing import RENAMED, check_first_rows, check_job, topics_here
-from airflow_provider_orderedkafka.services import Service
-from airflow_provider_orderedkafka.telling import metrics, status
+from ..context import books_of, fail, home_of, interval_of, ledger_asset, memory_of, refuse_backfill, skip, with_assets
+from ..core.documents import Kind, Range, Times
+from ..core.lifecycle import Action
+from ..core.next_range import NothingToLoad
+from ..core.notation.spelling import arguments
+from ..core.notation.starts import Start, goes_back, parse_start
+from ..core.notation.subscriptions import Assigned
+from ..errors import OrderedKafkaError, SettingError
+from ..forms import asked, check_replay
+from ..job import Job, Rows, Work, job_of
+from ..links import RangeLink
+from ..load import OrderedLoad
+from ..loads.books import Books, in_words, look
+from ..loads.loading import place_of
+from ..loads.resolving import Resolved, replay_key, resolve, resolve_interval, resolve_own
+from ..locations import for_spark, keep_work
+from ..outputs import TEMPLATED, Output
+from ..parsing import RENAMED, check_first_rows, check_job, topics_here
+from ..services import Service
+from ..telling import metrics, status
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
+    from ..hooks.ordered_kafka import OrderedKafkaHook
 
 OnClear = Literal["skip", "reload"]
 Planned = Range | NothingToLoad
@@ -131,7 +115,7 @@ class ResolveOffsetRangeOperator(BaseOperator):
             check_first_rows(load, rows, self._rows())
 
     def execute(self, context: "Context") -> str:
-        from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
+        from ..hooks.ordered_kafka import OrderedKafkaHook
 
         ti = context["ti"]
         modes: dict[str, Callable[[Context, OrderedKafkaHook, Books, Job], Resolved]] = {

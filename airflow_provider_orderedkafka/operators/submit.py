@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
-from airflow_provider_orderedkafka.compat.spark_submit import why_not_started
-from airflow_provider_orderedkafka.context import books_of, fail, ledger_asset, skip, with_assets
-from airflow_provider_orderedkafka.core.batches import Progress
-from airflow_provider_orderedkafka.core.documents import REPORTED, Range, Report
-from airflow_provider_orderedkafka.core.lifecycle import ADVISE_AFTER, Action, way_out
-from airflow_provider_orderedkafka.core.notation.secrets import masked
-from airflow_provider_orderedkafka.core.notation.spelling import arguments
-from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError, SettingError, may_retry
-from airflow_provider_orderedkafka.hooks.launching import (
+from ..compat.spark_submit import why_not_started
+from ..context import books_of, fail, ledger_asset, skip, with_assets
+from ..core.batches import Progress
+from ..core.documents import REPORTED, Range, Report
+from ..core.lifecycle import ADVISE_AFTER, Action, way_out
+from ..core.notation.secrets import masked
+from ..core.notation.spelling import arguments
+from ..errors import LifecycleError, OrderedKafkaError, SettingError, may_retry
+from ..hooks.launching import (
     Options,
     elsewhere,
     kafka_options,
@@ -29,21 +29,21 @@ from airflow_provider_orderedkafka.hooks.launching import (
     private_settings,
     zipped,
 )
-from airflow_provider_orderedkafka.hooks.submission import SparkSubmit, Submission, rendered, submission, submit_command
-from airflow_provider_orderedkafka.job import Application, Job, Rows, Work, job_of
-from airflow_provider_orderedkafka.load import OrderedLoad
-from airflow_provider_orderedkafka.loads.books import Books
-from airflow_provider_orderedkafka.loads.loading import Loading, place_of, stored_job
-from airflow_provider_orderedkafka.loads.loading import load as what_to_do
-from airflow_provider_orderedkafka.locations import for_spark, local_root, read_report, readable
-from airflow_provider_orderedkafka.outputs import Output
-from airflow_provider_orderedkafka.parsing import RENAMED, check_job, no_checkpoint, topic_assets
-from airflow_provider_orderedkafka.telling import lineage, metrics, status
+from ..hooks.submission import SparkSubmit, Submission, rendered, submission, submit_command
+from ..job import Application, Job, Rows, Work, job_of
+from ..load import OrderedLoad
+from ..loads.books import Books
+from ..loads.loading import Loading, place_of, stored_job
+from ..loads.loading import load as what_to_do
+from ..locations import for_spark, local_root, read_report, readable
+from ..outputs import Output
+from ..parsing import RENAMED, check_job, no_checkpoint, topic_assets
+from ..telling import lineage, metrics, status
 
 if TYPE_CHECKING:
     from airflow.sdk import Context, XComArg
 
-    from airflow_provider_orderedkafka.hooks.spark_process import SparkProcess
+    from ..hooks.spark_process import SparkProcess
 
 IN_A_LOCATION = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
@@ -161,8 +161,8 @@ class SubmitOrderedLoadOperator(BaseOperator):
         return job if found is None or found.changes(job) else job.at(found)
 
     def _way(self, context: "Context", job: Job) -> Way:
-        from airflow_provider_orderedkafka.hooks.fitting import check_fits
-        from airflow_provider_orderedkafka.hooks.spark_process import check_found
+        from ..hooks.fitting import check_fits
+        from ..hooks.spark_process import check_found
 
         own = job.rows.application or Application()
         application = self.application or own.file or packaged_for(job.to)
@@ -208,7 +208,7 @@ class SubmitOrderedLoadOperator(BaseOperator):
 
     def _check_schemas(self, books: Books, job: Job) -> None:
         """Ask the registry, so that its errors count no attempt."""
-        from airflow_provider_orderedkafka.hooks.ordered_kafka import check_schemas, registry_of
+        from ..hooks.ordered_kafka import check_schemas, registry_of
 
         if job.rows.decode is not None and job.rows.registries:
             loaded = books.store.range(self.range_id) if self.range_id else None
@@ -217,7 +217,7 @@ class SubmitOrderedLoadOperator(BaseOperator):
 
     def _check_outputs(self, found: Submission, job: Job) -> None:
         """Ask Kafka about the outputs, so that a permission that is missing counts no attempt."""
-        from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
+        from ..hooks.ordered_kafka import OrderedKafkaHook
 
         if found.clustered:
             return  # the driver may be somebody else there, and reach what cannot be reached from here
@@ -237,7 +237,7 @@ class SubmitOrderedLoadOperator(BaseOperator):
 
 def flow_of(load: OrderedLoad, loaded: Range, job: Job, spark: str, report: Report) -> lineage.Flow:
     """What a range has moved, for lineage; `spark` is the connection that names tables."""
-    from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
+    from ..hooks.ordered_kafka import OrderedKafkaHook
 
     servers = OrderedKafkaHook(load.kafka_conn_id).config.servers
     own = None if job.kafka is None else job.kafka.kafka_conn_id
@@ -247,7 +247,7 @@ def flow_of(load: OrderedLoad, loaded: Range, job: Job, spark: str, report: Repo
 
 def _made(way: Way, attempt: int, work: Work, folder: Path, on_progress: Callable[[Progress], None]) -> "SparkProcess":
     """The process that submits it, with files in a private folder, and secrets in the environment only."""
-    from airflow_provider_orderedkafka.hooks.spark_process import SparkProcess
+    from ..hooks.spark_process import SparkProcess
 
     path = folder / "work.json"
     path.write_text(work.to_text(), encoding="utf-8")
@@ -263,7 +263,7 @@ def _made(way: Way, attempt: int, work: Work, folder: Path, on_progress: Callabl
 
 def _environment(submission: Submission) -> dict[str, str]:
     """Where Spark and its Python are; the load's own `env_vars` may name others."""
-    from airflow_provider_orderedkafka.hooks.spark_process import interpreter_environment
+    from ..hooks.spark_process import interpreter_environment
 
     found = interpreter_environment(str(submission.spark_binary))
     return found | {name: str(value) for name, value in submission.env_vars.items() if name in found}

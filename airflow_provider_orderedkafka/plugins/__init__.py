@@ -10,7 +10,7 @@ from typing import Any
 
 from airflow.plugins_manager import AirflowPlugin
 
-from airflow_provider_orderedkafka.links import RangeLink
+from ..links import RangeLink
 
 PREFIX = "orderedkafka"
 FOLDER = Path(__file__).parent.with_name("page")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_args
 
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
 
-from airflow_provider_orderedkafka.context import (
+from ..context import (
     books_of,
     fail,
     gives_way,
@@ -21,15 +21,15 @@ from airflow_provider_orderedkafka.context import (
     skip,
     with_assets,
 )
-from airflow_provider_orderedkafka.core.documents import Kind, Ledger
-from airflow_provider_orderedkafka.core.notation.spelling import arguments
-from airflow_provider_orderedkafka.core.pacing import Remarks, Verdict, until
-from airflow_provider_orderedkafka.errors import CredentialsError, LifecycleError, OrderedKafkaError, SettingError
-from airflow_provider_orderedkafka.forms import asked
-from airflow_provider_orderedkafka.load import OrderedLoad
-from airflow_provider_orderedkafka.loads.books import look, wait
-from airflow_provider_orderedkafka.parsing import RENAMED
-from airflow_provider_orderedkafka.telling import metrics, status
+from ..core.documents import Kind, Ledger
+from ..core.notation.spelling import arguments
+from ..core.pacing import Remarks, Verdict, until
+from ..errors import CredentialsError, LifecycleError, OrderedKafkaError, SettingError
+from ..forms import asked
+from ..load import OrderedLoad
+from ..loads.books import look, wait
+from ..parsing import RENAMED
+from ..telling import metrics, status
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -96,7 +96,7 @@ class OffsetRangeSensor(BaseSensorOperator):
         return verdict.reason if verdict.run else self._defer(context, verdict, ledger)
 
     def _defer(self, context: "Context", verdict: Verdict, ledger: Ledger | None) -> NoReturn:
-        from airflow_provider_orderedkafka.triggers.offsets import OffsetRangeTrigger
+        from ..triggers.offsets import OffsetRangeTrigger
 
         dag_id = context["ti"].dag_id if self._gives_way else None
         self.defer(
@@ -123,7 +123,7 @@ class OffsetRangeSensor(BaseSensorOperator):
     def _look(self, context: "Context") -> tuple[Verdict, Ledger | None]:
         if self.kind == "interval":
             return self._look_at_the_clock(context), None
-        from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
+        from ..hooks.ordered_kafka import OrderedKafkaHook
 
         hook = OrderedKafkaHook(self.load.kafka_conn_id)
         books, home = books_of(self.load.name, context, self.load.ledger), home_of(context)

@@ -5,10 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow_provider_orderedkafka.core.notation.spelling import arguments, parameters
-from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.outputs import OPTIONS_VARIABLE
-
+from ..core.notation.spelling import arguments, parameters
+from ..errors import SettingError
+from ..outputs import OPTIONS_VARIABLE
 from .service import ELSEWHERE, LABEL, Launch, Service, named, over, provider
 
 if TYPE_CHECKING:

@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from airflow_provider_orderedkafka.core.codec import packed
-from airflow_provider_orderedkafka.core.notation.secrets import is_secret
-from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.hooks.launching import kafka_options
-from airflow_provider_orderedkafka.job import LONGEST, Job, bundle_name
-from airflow_provider_orderedkafka.load import OrderedLoad
-from airflow_provider_orderedkafka.locations import is_there
+from ..core.codec import packed
+from ..core.notation.secrets import is_secret
+from ..errors import SettingError
+from ..hooks.launching import kafka_options
+from ..job import LONGEST, Job, bundle_name
+from ..load import OrderedLoad
+from ..locations import is_there
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator

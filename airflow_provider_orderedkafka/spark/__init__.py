@@ -14,10 +14,10 @@ def register(session: "SparkSession") -> None:
 
     :param session: The Spark session.
     """
-    from airflow_provider_orderedkafka.compat.spark import check_data_sources
+    from ..compat.spark import check_data_sources
 
     check_data_sources()
-    from airflow_provider_orderedkafka.spark.connector.source import OrderedKafkaDataSource
+    from .connector.source import OrderedKafkaDataSource
 
     session.dataSource.register(OrderedKafkaDataSource)
     session.createDataFrame([], "nothing INT")  # the public way to make a session active in this thread

@@ -19,18 +19,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from airflow_provider_orderedkafka.core.documents import Report
-from airflow_provider_orderedkafka.core.notation.secrets import masked
-from airflow_provider_orderedkafka.core.notation.spelling import arguments
-from airflow_provider_orderedkafka.errors import TERMINATED, OrderedKafkaError, exit_code
-from airflow_provider_orderedkafka.outputs import OPTIONS_VARIABLE
-from airflow_provider_orderedkafka.spark.session.starting import lacking
+from ..core.documents import Report
+from ..core.notation.secrets import masked
+from ..core.notation.spelling import arguments
+from ..errors import TERMINATED, OrderedKafkaError, exit_code
+from ..outputs import OPTIONS_VARIABLE
+from .session.starting import lacking
 
 if TYPE_CHECKING:
-    from airflow_provider_orderedkafka.spark.application.attempt import MakeSink
-    from airflow_provider_orderedkafka.spark.application.batch_loop import Writer
-    from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
-    from airflow_provider_orderedkafka.spark.lanes.making import Arguments, Transform
+    from .application.attempt import MakeSink
+    from .application.batch_loop import Writer
+    from .lanes.frames import RangeFrames
+    from .lanes.making import Arguments, Transform
 
 
 @arguments()
@@ -55,8 +55,8 @@ def run_available_now(
         signal.signal(signal.SIGTERM, _terminated)
     try:
         try:  # for a Python that lacks packages: all of them in one message, and no traceback
-            from airflow_provider_orderedkafka.spark.application.attempt import Loader
-            from airflow_provider_orderedkafka.spark.application.command import read_arguments
+            from .application.attempt import Loader
+            from .application.command import read_arguments
         except ModuleNotFoundError as error:
             raise lacking(error) from error
         arguments = read_arguments(sys.argv[1:] if argv is None else argv, program)
@@ -74,7 +74,7 @@ def run_available_now(
 def _sink(arguments: "Arguments", frames: "RangeFrames") -> "Writer":
     """The sink that the output asks for, imported once it is known that this machine has numpy and pyarrow."""
     if arguments.job.table is None:
-        from airflow_provider_orderedkafka.spark.lanes.kafka_lanes import writer_for
+        from .lanes.kafka_lanes import writer_for
 
         return writer_for(arguments, frames)
     from .table_sink import table_sink

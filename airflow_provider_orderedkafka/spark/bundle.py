@@ -20,8 +20,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Final
 
-from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.job import DISTRIBUTION, bundle_name
+from ..errors import SettingError
+from ..job import DISTRIBUTION, bundle_name
 
 PACKAGE = Path(__file__).parent.parent
 PARTS = (

@@ -8,12 +8,12 @@ rows, because Spark partition i holds slice i. The sink checks `_seq` in each ta
 
 from typing import TYPE_CHECKING, Final, get_args
 
-from airflow_provider_orderedkafka.compat.spark import arrow_udf, distributed_by
-from airflow_provider_orderedkafka.core.lanes import OrderBy
-from airflow_provider_orderedkafka.core.notation.spelling import arguments
-from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.kafka.provenance import SEQUENCE, SOURCE
-from airflow_provider_orderedkafka.spark.session.plans import read_any_plan
+from ..compat.spark import arrow_udf, distributed_by
+from ..core.lanes import OrderBy
+from ..core.notation.spelling import arguments
+from ..errors import SettingError
+from ..kafka.provenance import SEQUENCE, SOURCE
+from .session.plans import read_any_plan
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -96,7 +96,7 @@ def _with_partition(frame: "DataFrame", partitions: int) -> "DataFrame":
     spread = _spread(frame, partitions)
     if "key" not in frame.columns:
         return frame.withColumn("partition", spread)
-    from airflow_provider_orderedkafka.kafka.write.writing import partitions_of
+    from ..kafka.write.writing import partitions_of
 
     def partition(key):  # type: ignore[no-untyped-def]
         return partitions_of(key, partitions)

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_orderedkafka.decoding.formats import arrow_type, parsed_columns
-from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
-from airflow_provider_orderedkafka.kafka.provenance import ERROR, SOURCE
-from airflow_provider_orderedkafka.spark.lanes.making import ArrowTransform, with_source
+from ..decoding.formats import arrow_type, parsed_columns
+from ..errors import OrderedKafkaError, SettingError
+from ..kafka.provenance import ERROR, SOURCE
+from .lanes.making import ArrowTransform, with_source
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -54,7 +54,7 @@ def row_transform(columns: str) -> Callable[[RowFunction], ArrowTransform]:
 def _transformed(batch: "RecordBatch", function: RowFunction, kind: Any) -> "RecordBatch":
     import pyarrow as pa
 
-    from airflow_provider_orderedkafka.decoding.bad_records import sound
+    from ..decoding.bad_records import sound
 
     names = [name for name in batch.schema.names if name != SOURCE]
     made: list[list[Row]] = []
@@ -82,7 +82,7 @@ def _rows(found: Row | Iterable[Row] | None, names: set[str]) -> list[Row]:
 
 
 def _told(error: Exception) -> str:
-    from airflow_provider_orderedkafka.decoding.bad_records import message_of
+    from ..decoding.bad_records import message_of
 
     return f"{type(error).__name__}: {message_of(error)}"
 

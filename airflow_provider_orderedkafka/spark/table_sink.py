@@ -10,24 +10,24 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from airflow_provider_orderedkafka.core.batches import Setup
-from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.kafka.provenance import ERROR, SOURCE
-from airflow_provider_orderedkafka.kafka.replay.replays import OutputBrokers, Outputs
-from airflow_provider_orderedkafka.kafka.write.settings import WriteSettings
-from airflow_provider_orderedkafka.kafka.write.writing import plan_write
-from airflow_provider_orderedkafka.loads.loading import name_at
-from airflow_provider_orderedkafka.outputs import DeltaOutput, FilesOutput, IcebergOutput, TableOutput
-from airflow_provider_orderedkafka.spark.connector.reading import spark_columns
-from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
-from airflow_provider_orderedkafka.spark.lanes.kafka_output import OutputTopics
-from airflow_provider_orderedkafka.spark.lanes.making import Arguments
-from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint, open_state
-from airflow_provider_orderedkafka.spark.state.hadoop_state import HadoopState
-from airflow_provider_orderedkafka.spark.tables.dead_letters import DeadLetters, DeadLetterTable, DeadLetterTopic
-from airflow_provider_orderedkafka.spark.tables.table import Table
-from airflow_provider_orderedkafka.spark.tables.table_formats import DeltaTable, Files, IcebergTable
-from airflow_provider_orderedkafka.spark.tables.writer import TableWriter, writer_of
+from ..core.batches import Setup
+from ..errors import SettingError
+from ..kafka.provenance import ERROR, SOURCE
+from ..kafka.replay.replays import OutputBrokers, Outputs
+from ..kafka.write.settings import WriteSettings
+from ..kafka.write.writing import plan_write
+from ..loads.loading import name_at
+from ..outputs import DeltaOutput, FilesOutput, IcebergOutput, TableOutput
+from .connector.reading import spark_columns
+from .lanes.frames import RangeFrames
+from .lanes.kafka_output import OutputTopics
+from .lanes.making import Arguments
+from .state.checkpoint import Checkpoint, open_state
+from .state.hadoop_state import HadoopState
+from .tables.dead_letters import DeadLetters, DeadLetterTable, DeadLetterTopic
+from .tables.table import Table
+from .tables.table_formats import DeltaTable, Files, IcebergTable
+from .tables.writer import TableWriter, writer_of
 
 Tables = Mapping[type, Callable[[RangeFrames, Any, str], Table]]
 

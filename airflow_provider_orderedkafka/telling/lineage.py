@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from airflow_provider_orderedkafka.core.documents import Report
-from airflow_provider_orderedkafka.core.status import COUNTED, AuditRow
-from airflow_provider_orderedkafka.job import Job
-from airflow_provider_orderedkafka.outputs import TableOutput
+from ..core.documents import Report
+from ..core.status import COUNTED, AuditRow
+from ..job import Job
+from ..outputs import TableOutput
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.openlineage.facet import InputDataset, OutputDataset

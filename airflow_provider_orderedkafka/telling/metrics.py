@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 
-from airflow_provider_orderedkafka.compat.airflow import stats
-from airflow_provider_orderedkafka.context import now_ms
-from airflow_provider_orderedkafka.core.documents import Ledger, Range, Report
-from airflow_provider_orderedkafka.core.order.positions import Offsets
-from airflow_provider_orderedkafka.core.pacing import Lag, Verdict
+from ..compat.airflow import stats
+from ..context import now_ms
+from ..core.documents import Ledger, Range, Report
+from ..core.order.positions import Offsets
+from ..core.pacing import Lag, Verdict
 
 COUNTS = {
     "rows_read": "rows_read",

@@ -12,18 +12,18 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
-from airflow_provider_orderedkafka.compat.airflow import asset_state, has_asset_state, lost_supervisor
-from airflow_provider_orderedkafka.context import SCHEME, ledger_asset, now_ms, run_of, tell
-from airflow_provider_orderedkafka.core import status
-from airflow_provider_orderedkafka.core.batches import Progress
-from airflow_provider_orderedkafka.core.documents import Ledger, Range, Report
-from airflow_provider_orderedkafka.core.notation.secrets import masked
-from airflow_provider_orderedkafka.core.order.positions import Offsets
-from airflow_provider_orderedkafka.core.pacing import Verdict
-from airflow_provider_orderedkafka.core.status import AuditRow, Status, Updater
-from airflow_provider_orderedkafka.job import Rows, job_of
-from airflow_provider_orderedkafka.load import OrderedLoad
-from airflow_provider_orderedkafka.loads.loading import CommitResult
+from ..compat.airflow import asset_state, has_asset_state, lost_supervisor
+from ..context import SCHEME, ledger_asset, now_ms, run_of, tell
+from ..core import status
+from ..core.batches import Progress
+from ..core.documents import Ledger, Range, Report
+from ..core.notation.secrets import masked
+from ..core.order.positions import Offsets
+from ..core.pacing import Verdict
+from ..core.status import AuditRow, Status, Updater
+from ..job import Rows, job_of
+from ..load import OrderedLoad
+from ..loads.loading import CommitResult
 
 if TYPE_CHECKING:
     from airflow.sdk import Asset, Context

@@ -9,11 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_provider_orderedkafka import __version__
-from airflow_provider_orderedkafka.core.notation.secrets import masked
-from airflow_provider_orderedkafka.core.notation.spelling import meant
-from airflow_provider_orderedkafka.errors import USAGE, OrderedKafkaError, exit_code
-
+from .. import __version__
+from ..core.notation.secrets import masked
+from ..core.notation.spelling import meant
+from ..errors import USAGE, OrderedKafkaError, exit_code
 from . import RED, painted
 
 _PROGRAM = "orderedkafka"

@@ -14,29 +14,20 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
-from airflow_provider_orderedkafka.compat.airflow import StateOfAsset, asset_state
-from airflow_provider_orderedkafka.context import gives_way, is_active, ledger_asset, now_ms
-from airflow_provider_orderedkafka.core.documents import Ledger, Open
-from airflow_provider_orderedkafka.core.next_range import limit_spent
-from airflow_provider_orderedkafka.core.pacing import (
-    Remarks,
-    Seen,
-    Verdict,
-    WatcherState,
-    fired,
-    noticed,
-    silent,
-    until,
-)
-from airflow_provider_orderedkafka.errors import CredentialsError, OrderedKafkaError
-from airflow_provider_orderedkafka.load import OrderedLoad
-from airflow_provider_orderedkafka.loads.ledger import LedgerStore
-from airflow_provider_orderedkafka.loads.ledger_operations import ledger_of
-from airflow_provider_orderedkafka.locations import ledger_in, location_for
-from airflow_provider_orderedkafka.telling import metrics, status
+from ..compat.airflow import StateOfAsset, asset_state
+from ..context import gives_way, is_active, ledger_asset, now_ms
+from ..core.documents import Ledger, Open
+from ..core.next_range import limit_spent
+from ..core.pacing import Remarks, Seen, Verdict, WatcherState, fired, noticed, silent, until
+from ..errors import CredentialsError, OrderedKafkaError
+from ..load import OrderedLoad
+from ..loads.ledger import LedgerStore
+from ..loads.ledger_operations import ledger_of
+from ..locations import ledger_in, location_for
+from ..telling import metrics, status
 
 if TYPE_CHECKING:
-    from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
+    from ..hooks.ordered_kafka import OrderedKafkaHook
 
 PATH = "airflow_provider_orderedkafka.triggers.offsets.OffsetRangeTrigger"
 POLL_SECONDS = 5.0
@@ -281,7 +272,7 @@ def hook_of(conn_id: str, *, anew: bool = False) -> "OrderedKafkaHook":
 
     `OrderedKafkaError` if that fails, which is tried again at the next look: what was read before may be outdated.
     """
-    from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
+    from ..hooks.ordered_kafka import OrderedKafkaHook
 
     made, hook = _hooks.get(conn_id, (0.0, None))
     if hook is None or anew or time.monotonic() - made > THOROUGH_SECONDS:

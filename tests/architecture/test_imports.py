@@ -136,6 +136,7 @@ async def later():
 from airflow_provider_orderedkafka import kafka
 from .source import Source
 from . import options
+from ...core import lanes
 """
     connector = "airflow_provider_orderedkafka.spark.connector"
     assert [(i.name, i.at_once, i.room) for i in imports(source, connector)] == [
@@ -150,4 +151,5 @@ from . import options
         ("airflow_provider_orderedkafka.kafka", True, "kafka"),
         (f"{connector}.source", True, "spark.connector"),
         (f"{connector}.options", True, "spark.connector"),
+        ("airflow_provider_orderedkafka.core.lanes", True, "core"),
     ]

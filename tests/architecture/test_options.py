@@ -4,7 +4,7 @@ import ast
 from functools import cache
 
 import pytest
-from support.sources import PACKAGE, label, sources
+from support.sources import PACKAGE, imported_from, label, package_of, sources
 
 from airflow_provider_orderedkafka.spark.application.command import ARGUMENTS
 from airflow_provider_orderedkafka.spark.connector.option_tables import APPLICATION_SINK, APPLICATION_SOURCE, SINK
@@ -73,7 +73,7 @@ def called_of_the_job(path):
     """Those names of the job's and the outputs' modules that a module calls, or calls a maker of."""
     tree = ast.parse(path.read_text())
     froms = [each for each in ast.walk(tree) if isinstance(each, ast.ImportFrom)]
-    ours = {name.name for each in froms if each.module in HOMES for name in each.names}
+    ours = {name.name for each in froms if imported_from(each, package_of(path)) in HOMES for name in each.names}
     calls = [each.func for each in ast.walk(tree) if isinstance(each, ast.Call)]
     makers = [f.value for f in calls if isinstance(f, ast.Attribute) and f.attr.startswith("from_")]
     names = ours | {"Job"} if told(path) == "job.py" else ours

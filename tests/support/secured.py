@@ -131,12 +131,7 @@ def _quoted(text: str) -> str:
 
 def remember_users(bootstrap_servers: str, secured: Mapping[str, Secured]) -> None:
     """Write the users of SCRAM into the cluster, where it keeps them; in place of what it knew of them before."""
-    from confluent_kafka.admin import (
-        AdminClient,
-        ScramCredentialInfo,
-        ScramMechanism,
-        UserScramCredentialUpsertion,
-    )
+    from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
     wanted = [
         UserScramCredentialUpsertion(

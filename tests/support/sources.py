@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import resolve_name
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -61,11 +62,15 @@ def in_rooms(*rooms: str) -> list[Path]:
 
 @cache
 def imports_of(path: Path) -> tuple[Import, ...]:
-    return tuple(imports(path.read_text(), ".".join(path.relative_to(ROOT).parts[:-1])))
+    return tuple(imports(path.read_text(), package_of(path)))
+
+
+def package_of(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).parts[:-1])
 
 
 def imports(source: str, package: str = "") -> list[Import]:
-    """What a module of this package imports; relative imports reach no further than the package itself."""
+    """What a module of this package imports, relative names resolved."""
     return list(_imports(ast.parse(source), package, at_once=True))
 
 
@@ -74,8 +79,7 @@ def _imports(node: ast.AST, package: str, *, at_once: bool) -> Iterator[Import]:
         if isinstance(child, ast.Import):
             yield from (Import(alias.name, child.lineno, at_once) for alias in child.names)
         elif isinstance(child, ast.ImportFrom):
-            assert child.level < 2, f"line {child.lineno}: a relative import hides which other room it points to"
-            module = ".".join(filter(None, [package if child.level else "", child.module]))
+            module = imported_from(child, package)
             yield from (Import(name, child.lineno, at_once) for name in _targets(module, child))
         elif isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
             for statement in child.body:
@@ -85,6 +89,10 @@ def _imports(node: ast.AST, package: str, *, at_once: bool) -> Iterator[Import]:
         else:
             inside = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
             yield from _imports(child, package, at_once=at_once and not inside)
+
+
+def imported_from(node: ast.ImportFrom, package: str) -> str:
+    return resolve_name(f"{'.' * node.level}{node.module or ''}", package)
 
 
 def _targets(module: str, node: ast.ImportFrom) -> list[str]:

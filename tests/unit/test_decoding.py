@@ -7,18 +7,7 @@ import pytest
 from confluent_kafka.schema_registry import Schema, SchemaReference
 from google.protobuf import descriptor_pb2
 from support.messages import naming
-from support.registered import (
-    NAME,
-    V1,
-    decoded,
-    decoder,
-    framed,
-    order,
-    records,
-    register,
-    small_registry,
-    values,
-)
+from support.registered import NAME, V1, decoded, decoder, framed, order, records, register, small_registry, values
 
 from airflow_provider_orderedkafka.decoding import registry as registries
 from airflow_provider_orderedkafka.decoding.formats import Avro, Decode, Json, JsonSchema, Protobuf

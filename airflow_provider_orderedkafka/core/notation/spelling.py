@@ -16,7 +16,7 @@ from functools import wraps
 from inspect import Parameter, signature
 from typing import Any, Final, TypeVar
 
-from airflow_provider_orderedkafka.errors import SettingError
+from ...errors import SettingError
 
 Made = TypeVar("Made", bound=Callable[..., Any])
 

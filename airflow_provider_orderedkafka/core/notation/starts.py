@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from airflow_provider_orderedkafka.core.order.positions import LARGEST, TopicPartition
-from airflow_provider_orderedkafka.errors import SettingError
-
+from ...errors import SettingError
+from ..order.positions import LARGEST, TopicPartition
 from .spelling import format_duration, nearest, parse_duration
 
 EARLIEST: Final = -2

@@ -13,9 +13,8 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from airflow_provider_orderedkafka.core.order.positions import TopicPartition, is_integer
-from airflow_provider_orderedkafka.errors import SettingError
-
+from ...errors import SettingError
+from ..order.positions import TopicPartition, is_integer
 from .starts import ByTopic, Explicit, Start, read_json
 
 Topics = str | Sequence[str] | re.Pattern[str] | Mapping[str, Sequence[int]]

@@ -17,8 +17,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
-from airflow_provider_orderedkafka.errors import DocumentError
-
+from ...errors import DocumentError
 from .positions import Offsets, TopicPartition, is_integer
 
 FUTURE_TOLERANCE = 5 * 60 * 1_000

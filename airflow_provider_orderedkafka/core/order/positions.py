@@ -8,7 +8,7 @@ for each topic, indexed by partition, with null for missing partitions.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple, Self
 
-from airflow_provider_orderedkafka.errors import DocumentError
+from ...errors import DocumentError
 
 LARGEST = 2**63 - 1
 """The largest offset, count or time in Kafka."""

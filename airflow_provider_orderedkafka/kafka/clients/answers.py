@@ -17,15 +17,8 @@ from typing import Any, Final, Protocol, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 
-from airflow_provider_orderedkafka.core.order.positions import TopicPartition
-from airflow_provider_orderedkafka.errors import (
-    AccessDeniedError,
-    CredentialsError,
-    OrderedKafkaError,
-    UnknownTopicError,
-    UnreachableError,
-)
-
+from ...core.order.positions import TopicPartition
+from ...errors import AccessDeniedError, CredentialsError, OrderedKafkaError, UnknownTopicError, UnreachableError
 from .config import client_config
 
 _CREDENTIALS: Final = "check user name, password and mechanism, or where its tokens come from, and 'security.protocol'"

@@ -20,10 +20,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, Literal, TypeVar
 
-from airflow_provider_orderedkafka.core.notation.secrets import MASK, redacted, secrets_of
-from airflow_provider_orderedkafka.core.notation.spelling import meant
-from airflow_provider_orderedkafka.errors import SettingError
-
+from ...core.notation.secrets import MASK, redacted, secrets_of
+from ...core.notation.spelling import meant
+from ...errors import SettingError
 from .oauth import MSK
 
 

@@ -7,7 +7,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any, Final
 
-from airflow_provider_orderedkafka.errors import SettingError
+from ...errors import SettingError
 
 MSK: Final = "airflow_provider_orderedkafka.kafka.clients.oauth:msk_iam"
 _REGION: Final = re.compile(r"\.kafka(?:-serverless)?\.(?P<region>[a-z0-9-]+)\.amazonaws\.com", re.IGNORECASE)

@@ -31,11 +31,10 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Final, Generic, Self, TypeVar
 
-from airflow_provider_orderedkafka.core.documents import Isolation, OnDataLoss, Range
-from airflow_provider_orderedkafka.core.order.cuts import Slice
-from airflow_provider_orderedkafka.core.order.positions import TopicPartition
-from airflow_provider_orderedkafka.core.order.timeline import BatchSize
-
+from ...core.documents import Isolation, OnDataLoss, Range
+from ...core.order.cuts import Slice
+from ...core.order.positions import TopicPartition
+from ...core.order.timeline import BatchSize
 from .config import CLIENT_LOG, client_config, new_client
 
 MIB = 2**20

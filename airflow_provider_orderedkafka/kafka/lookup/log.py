@@ -26,20 +26,13 @@ from typing import Any, Final, NamedTuple
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from airflow_provider_orderedkafka.core.documents import Isolation
-from airflow_provider_orderedkafka.core.order.cuts import Bound, counts
-from airflow_provider_orderedkafka.core.order.positions import TopicPartition
-from airflow_provider_orderedkafka.core.order.timeline import Answer, BatchSize, Sighting
-from airflow_provider_orderedkafka.errors import (
-    AccessDeniedError,
-    DataLossError,
-    OrderedKafkaError,
-    UnknownTopicError,
-    UnreachableError,
-)
-from airflow_provider_orderedkafka.kafka.clients.answers import DEADLINE, RECHECK_AFTER, UNKNOWN, listed, refusal
-from airflow_provider_orderedkafka.kafka.clients.pools import FRAME, PooledConsumer, ReadSettings, pooled_consumer, sent
-
+from ...core.documents import Isolation
+from ...core.order.cuts import Bound, counts
+from ...core.order.positions import TopicPartition
+from ...core.order.timeline import Answer, BatchSize, Sighting
+from ...errors import AccessDeniedError, DataLossError, OrderedKafkaError, UnknownTopicError, UnreachableError
+from ..clients.answers import DEADLINE, RECHECK_AFTER, UNKNOWN, listed, refusal
+from ..clients.pools import FRAME, PooledConsumer, ReadSettings, pooled_consumer, sent
 from .topics import first_at, newest, recheck
 
 _WATERMARK_SECONDS: Final = 10.0

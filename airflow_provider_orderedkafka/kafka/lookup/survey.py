@@ -8,30 +8,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
-from airflow_provider_orderedkafka.core.documents import Isolation
-from airflow_provider_orderedkafka.core.next_range import Deleted, Ends, Survey, deleted_at
-from airflow_provider_orderedkafka.core.notation.spelling import counted
-from airflow_provider_orderedkafka.core.notation.starts import (
-    EARLIEST,
-    LATEST,
-    Ago,
-    ByTopic,
-    Committed,
-    Earliest,
-    Explicit,
-    Latest,
-    Moment,
-    Start,
-)
-from airflow_provider_orderedkafka.core.notation.subscriptions import Assigned, Discovery, Subscription, Topic
-from airflow_provider_orderedkafka.core.order.cuts import FUTURE_TOLERANCE, NO_FLOOR, Bound, Floor, Place
-from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
-from airflow_provider_orderedkafka.core.order.timeline import PATIENCE, Log
-from airflow_provider_orderedkafka.core.pacing import Terms
-from airflow_provider_orderedkafka.errors import DataLossError, NotYetError, SettingError
-from airflow_provider_orderedkafka.kafka.clients.answers import listed
-from airflow_provider_orderedkafka.kafka.clients.config import SERVERS
-
+from ...core.documents import Isolation
+from ...core.next_range import Deleted, Ends, Survey, deleted_at
+from ...core.notation.spelling import counted
+from ...core.notation.starts import EARLIEST, LATEST, Ago, ByTopic, Committed, Earliest, Explicit, Latest, Moment, Start
+from ...core.notation.subscriptions import Assigned, Discovery, Subscription, Topic
+from ...core.order.cuts import FUTURE_TOLERANCE, NO_FLOOR, Bound, Floor, Place
+from ...core.order.positions import Offsets, TopicPartition
+from ...core.order.timeline import PATIENCE, Log
+from ...core.pacing import Terms
+from ...errors import DataLossError, NotYetError, SettingError
+from ..clients.answers import listed
+from ..clients.config import SERVERS
 from . import topics
 from .log import KafkaLog
 

@@ -24,29 +24,16 @@ from confluent_kafka import OFFSET_INVALID, Consumer, IsolationLevel, KafkaError
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import ConfigResource, OffsetSpec, ResourceType
 
-from airflow_provider_orderedkafka.core.documents import Isolation
-from airflow_provider_orderedkafka.core.next_range import created_again
-from airflow_provider_orderedkafka.core.notation.spelling import meant
-from airflow_provider_orderedkafka.core.notation.subscriptions import (
-    Assigned,
-    Discovery,
-    Matching,
-    Named,
-    Subscription,
-    Topic,
-)
-from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
-from airflow_provider_orderedkafka.core.order.timeline import Answer
-from airflow_provider_orderedkafka.errors import (
-    AccessDeniedError,
-    OrderedKafkaError,
-    TopicChangedError,
-    UnknownTopicError,
-    UnreachableError,
-)
-from airflow_provider_orderedkafka.kafka.clients.answers import DEADLINE, UNKNOWN, Patience, at_once, gather, listed
-from airflow_provider_orderedkafka.kafka.clients.config import client_config, new_client
-from airflow_provider_orderedkafka.kafka.clients.pools import Admin, admin
+from ...core.documents import Isolation
+from ...core.next_range import created_again
+from ...core.notation.spelling import meant
+from ...core.notation.subscriptions import Assigned, Discovery, Matching, Named, Subscription, Topic
+from ...core.order.positions import Offsets, TopicPartition
+from ...core.order.timeline import Answer
+from ...errors import AccessDeniedError, OrderedKafkaError, TopicChangedError, UnknownTopicError, UnreachableError
+from ..clients.answers import DEADLINE, UNKNOWN, Patience, at_once, gather, listed
+from ..clients.config import client_config, new_client
+from ..clients.pools import Admin, admin
 
 _SHORT: Final = 1.0
 """Seconds for the first try of a blocking call, after which reported refusals are checked."""

@@ -21,9 +21,9 @@ import pyarrow.compute as pc
 from confluent_kafka import Message
 from numpy.typing import NDArray
 
-from airflow_provider_orderedkafka.core.order.cuts import Slice
-from airflow_provider_orderedkafka.core.order.positions import Position, TopicPartition
-from airflow_provider_orderedkafka.errors import OrderViolationError
+from ...core.order.cuts import Slice
+from ...core.order.positions import Position, TopicPartition
+from ...errors import OrderViolationError
 
 Ints = NDArray[np.int64]
 

@@ -7,9 +7,8 @@ import numpy as np
 from confluent_kafka import Message
 from numpy.typing import NDArray
 
-from airflow_provider_orderedkafka.core.order.positions import TopicPartition
-from airflow_provider_orderedkafka.kafka.clients.pools import FRAME, ReadSettings
-
+from ...core.order.positions import TopicPartition
+from ..clients.pools import FRAME, ReadSettings
 from .columns import Arrivals, Header, Headers, Payloads, headers_of
 
 Ints = NDArray[np.int64]

@@ -23,13 +23,12 @@ from confluent_kafka import Message
 from confluent_kafka import TopicPartition as KafkaPartition
 from numpy.typing import NDArray
 
-from airflow_provider_orderedkafka.core.order.cuts import Bound, Slice
-from airflow_provider_orderedkafka.core.order.positions import TopicPartition
-from airflow_provider_orderedkafka.errors import DataLossError
-from airflow_provider_orderedkafka.kafka.clients.pools import PooledConsumer, ReadSettings
-from airflow_provider_orderedkafka.kafka.lookup.log import PartitionEvent, PartitionEvents, What
-from airflow_provider_orderedkafka.kafka.lookup.topics import recheck
-
+from ...core.order.cuts import Bound, Slice
+from ...core.order.positions import TopicPartition
+from ...errors import DataLossError
+from ..clients.pools import PooledConsumer, ReadSettings
+from ..lookup.log import PartitionEvent, PartitionEvents, What
+from ..lookup.topics import recheck
 from .columns import counting
 from .fetched import Columns, FetchedRecords, Part
 

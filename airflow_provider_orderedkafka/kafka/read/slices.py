@@ -14,23 +14,13 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from airflow_provider_orderedkafka.core.order.cuts import Bound, Close, Slice, Span, Stretch, joined
-from airflow_provider_orderedkafka.core.order.positions import Position, TopicPartition
-from airflow_provider_orderedkafka.core.order.timeline import BatchSize
-from airflow_provider_orderedkafka.errors import OrderViolationError, UnreachableError
-from airflow_provider_orderedkafka.kafka.clients.pools import (
-    MIB,
-    PerProcess,
-    ReadSettings,
-    ReadTally,
-    fetch_bytes,
-    key_in,
-    pooled_consumer,
-    thin,
-)
-from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
-from airflow_provider_orderedkafka.kafka.lookup.topics import check_topics
-
+from ...core.order.cuts import Bound, Close, Slice, Span, Stretch, joined
+from ...core.order.positions import Position, TopicPartition
+from ...core.order.timeline import BatchSize
+from ...errors import OrderViolationError, UnreachableError
+from ..clients.pools import MIB, PerProcess, ReadSettings, ReadTally, fetch_bytes, key_in, pooled_consumer, thin
+from ..lookup.log import KafkaLog
+from ..lookup.topics import check_topics
 from .columns import BatchBuilder, Ordered, arrange
 from .fetched import RECORD_OVERHEAD, FetchedRecords
 from .fetching import Fetch, OverBudget

@@ -21,10 +21,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from airflow_provider_orderedkafka.core.order.cuts import Slice
-from airflow_provider_orderedkafka.core.order.positions import TopicPartition
-from airflow_provider_orderedkafka.kafka.provenance import ORDINAL, WHOLE_RECORD, SourceColumns
-from airflow_provider_orderedkafka.kafka.write.rows import Ints, Ordinals, Position, Source, with_ordinals
+from ...core.order.cuts import Slice
+from ...core.order.positions import TopicPartition
+from ..provenance import ORDINAL, WHOLE_RECORD, SourceColumns
+from ..write.rows import Ints, Ordinals, Position, Source, with_ordinals
 
 Rows = dict[tuple[TopicPartition, int], Ints]
 """Offsets in their order, each once, by partition and ordinal."""

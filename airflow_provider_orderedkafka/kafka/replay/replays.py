@@ -27,16 +27,15 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
-from airflow_provider_orderedkafka.core.notation.subscriptions import Named
-from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
-from airflow_provider_orderedkafka.errors import UnreachableError
-from airflow_provider_orderedkafka.kafka.lookup.log import Fence, reading_all
-from airflow_provider_orderedkafka.kafka.lookup.survey import Brokers, Kafka
-from airflow_provider_orderedkafka.kafka.lookup.topics import high_ends, log_starts
-from airflow_provider_orderedkafka.kafka.provenance import HEADER, located, range_prefix
-from airflow_provider_orderedkafka.kafka.read.columns import headers_of
-from airflow_provider_orderedkafka.kafka.write.producer import PooledProducer, lend
-
+from ...core.notation.subscriptions import Named
+from ...core.order.positions import Offsets, TopicPartition
+from ...errors import UnreachableError
+from ..lookup.log import Fence, reading_all
+from ..lookup.survey import Brokers, Kafka
+from ..lookup.topics import high_ends, log_starts
+from ..provenance import HEADER, located, range_prefix
+from ..read.columns import headers_of
+from ..write.producer import PooledProducer, lend
 from .landed import Landed
 
 _log = logging.getLogger(__name__)

@@ -8,10 +8,9 @@ from typing import Any, Final
 import numpy as np
 import pyarrow.compute as pc
 
-from airflow_provider_orderedkafka.errors import UnknownTopicError
-from airflow_provider_orderedkafka.kafka.lookup.survey import Brokers
-from airflow_provider_orderedkafka.kafka.read.columns import nulls
-
+from ...errors import UnknownTopicError
+from ..lookup.survey import Brokers
+from ..read.columns import nulls
 from .rows import EPOCH, MOST_HEADERS, NO_PARTITION, NOW, Ints, Rows, dictionary
 from .settings import OutputTopic, WriteSettings, look_up_outputs
 

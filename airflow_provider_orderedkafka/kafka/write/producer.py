@@ -23,12 +23,12 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from airflow_provider_orderedkafka.core.notation.spelling import counted
-from airflow_provider_orderedkafka.core.order.positions import whole_number
-from airflow_provider_orderedkafka.errors import AccessDeniedError, DeliveryError, SettingError
-from airflow_provider_orderedkafka.kafka.clients.answers import DENIED_WRITES, refusal
-from airflow_provider_orderedkafka.kafka.clients.config import client_config, new_client
-from airflow_provider_orderedkafka.kafka.clients.pools import PerProcess, key_in
+from ...core.notation.spelling import counted
+from ...core.order.positions import whole_number
+from ...errors import AccessDeniedError, DeliveryError, SettingError
+from ..clients.answers import DENIED_WRITES, refusal
+from ..clients.config import client_config, new_client
+from ..clients.pools import PerProcess, key_in
 
 _log = logging.getLogger(__name__)
 

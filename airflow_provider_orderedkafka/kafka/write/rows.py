@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from airflow_provider_orderedkafka.core.order.positions import TopicPartition
-from airflow_provider_orderedkafka.kafka.provenance import (
+from ...core.order.positions import TopicPartition
+from ..provenance import (
     AFTER_PREFIX,
     ERROR,
     ERROR_HEADER,
@@ -27,8 +27,7 @@ from airflow_provider_orderedkafka.kafka.provenance import (
     SourceColumns,
     range_prefix,
 )
-from airflow_provider_orderedkafka.kafka.read.columns import Payloads, Records, as_array, as_list, nulls, sizes
-
+from ..read.columns import Payloads, Records, as_array, as_list, nulls, sizes
 from .producer import Chunk
 from .settings import WriteSettings, used_columns
 

@@ -17,16 +17,15 @@ from typing import Any, Final, Literal
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import NewTopic
 
-from airflow_provider_orderedkafka.core.notation.spelling import counted
-from airflow_provider_orderedkafka.core.notation.subscriptions import Named, Topic
-from airflow_provider_orderedkafka.errors import AccessDeniedError, SettingError, UnknownTopicError
-from airflow_provider_orderedkafka.kafka.clients.answers import DEADLINE, DENIED, Patience, check_allowed, gather
-from airflow_provider_orderedkafka.kafka.clients.pools import admin
-from airflow_provider_orderedkafka.kafka.lookup.survey import Kafka
-from airflow_provider_orderedkafka.kafka.lookup.topics import discover
-from airflow_provider_orderedkafka.kafka.provenance import ERROR, ORDINAL, SEQUENCE, SOURCE, SourceColumns, range_prefix
-from airflow_provider_orderedkafka.outputs import EXAMPLE, NewTopics
-
+from ...core.notation.spelling import counted
+from ...core.notation.subscriptions import Named, Topic
+from ...errors import AccessDeniedError, SettingError, UnknownTopicError
+from ...outputs import EXAMPLE, NewTopics
+from ..clients.answers import DEADLINE, DENIED, Patience, check_allowed, gather
+from ..clients.pools import admin
+from ..lookup.survey import Kafka
+from ..lookup.topics import discover
+from ..provenance import ERROR, ORDINAL, SEQUENCE, SOURCE, SourceColumns, range_prefix
 from .producer import PooledProducer, lend
 
 DEFAULT_MAX_BYTES: Final = 1_048_588

@@ -35,12 +35,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from airflow_provider_orderedkafka.core.lanes import Partitioner, Placement
-from airflow_provider_orderedkafka.errors import OrderViolationError, RowError, SettingError
-from airflow_provider_orderedkafka.kafka.lookup.survey import Brokers, Kafka
-from airflow_provider_orderedkafka.kafka.provenance import ERROR_HEADER, HEADER, SEQUENCE
-from airflow_provider_orderedkafka.kafka.read.columns import Records, as_array, as_list, nulls, sizes
-
+from ...core.lanes import Partitioner, Placement
+from ...errors import OrderViolationError, RowError, SettingError
+from ..lookup.survey import Brokers, Kafka
+from ..provenance import ERROR_HEADER, HEADER, SEQUENCE
+from ..read.columns import Records, as_array, as_list, nulls, sizes
 from .faults import Targets, find_faults
 from .producer import Chunk, Deliveries, PooledProducer, producer_config
 from .rows import (

@@ -8,38 +8,24 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from airflow_provider_orderedkafka.compat.spark import tasks_running, volatile
-from airflow_provider_orderedkafka.core.batches import STOP_SECONDS, Counts, Holding, Planned, Within
-from airflow_provider_orderedkafka.core.documents import Destination, Ends, Range, Report
-from airflow_provider_orderedkafka.core.next_range import rows_left
-from airflow_provider_orderedkafka.core.notation.spelling import counted
-from airflow_provider_orderedkafka.errors import FencedError, OrderedKafkaError, SettingError, StateError
-from airflow_provider_orderedkafka.job import Job
-from airflow_provider_orderedkafka.kafka.clients.pools import ReadSettings, sent
-from airflow_provider_orderedkafka.kafka.lookup.survey import Brokers
-from airflow_provider_orderedkafka.spark.lanes.engine import SparkEngine
-from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
-from airflow_provider_orderedkafka.spark.lanes.limit import RowLimit
-from airflow_provider_orderedkafka.spark.lanes.making import Arguments
-from airflow_provider_orderedkafka.spark.session.failures import classify_failure
-from airflow_provider_orderedkafka.spark.session.starting import (
-    LazySession,
-    check_classic,
-    check_executors,
-    check_location,
-    in_background,
-)
-from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint, open_state
-from airflow_provider_orderedkafka.spark.state.lease import (
-    LEASE,
-    Heartbeat,
-    Lease,
-    Outside,
-    SystemClock,
-    SystemProcesses,
-)
-from airflow_provider_orderedkafka.storage import State, join, local_path
-
+from ...compat.spark import tasks_running, volatile
+from ...core.batches import STOP_SECONDS, Counts, Holding, Planned, Within
+from ...core.documents import Destination, Ends, Range, Report
+from ...core.next_range import rows_left
+from ...core.notation.spelling import counted
+from ...errors import FencedError, OrderedKafkaError, SettingError, StateError
+from ...job import Job
+from ...kafka.clients.pools import ReadSettings, sent
+from ...kafka.lookup.survey import Brokers
+from ...storage import State, join, local_path
+from ..lanes.engine import SparkEngine
+from ..lanes.frames import RangeFrames
+from ..lanes.limit import RowLimit
+from ..lanes.making import Arguments
+from ..session.failures import classify_failure
+from ..session.starting import LazySession, check_classic, check_executors, check_location, in_background
+from ..state.checkpoint import Checkpoint, open_state
+from ..state.lease import LEASE, Heartbeat, Lease, Outside, SystemClock, SystemProcesses
 from . import by_hand
 from .batch_loop import BatchLoop, Plan, Work, Writer
 from .query import Query

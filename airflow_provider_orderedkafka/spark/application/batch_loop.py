@@ -13,7 +13,7 @@ from functools import cached_property
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol
 
-from airflow_provider_orderedkafka.core.batches import (
+from ...core.batches import (
     WINDOW,
     Allotment,
     Batch,
@@ -29,25 +29,19 @@ from airflow_provider_orderedkafka.core.batches import (
     size_of,
     window,
 )
-from airflow_provider_orderedkafka.core.documents import Destination, Ends, Range
-from airflow_provider_orderedkafka.core.next_range import check_bad, rows_left
-from airflow_provider_orderedkafka.core.order.cuts import Place
-from airflow_provider_orderedkafka.errors import (
-    CredentialsError,
-    OrderedKafkaError,
-    SchemaChangedError,
-    StateError,
-    TaskFailedError,
-)
-from airflow_provider_orderedkafka.kafka.lookup.topics import check_ids
-from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
-from airflow_provider_orderedkafka.spark.session.failures import classify_failure
-from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
-from airflow_provider_orderedkafka.spark.state.lease import Lease
+from ...core.documents import Destination, Ends, Range
+from ...core.next_range import check_bad, rows_left
+from ...core.order.cuts import Place
+from ...errors import CredentialsError, OrderedKafkaError, SchemaChangedError, StateError, TaskFailedError
+from ...kafka.lookup.topics import check_ids
+from ..lanes.frames import RangeFrames
+from ..session.failures import classify_failure
+from ..state.checkpoint import Checkpoint
+from ..state.lease import Lease
 
 if TYPE_CHECKING:
-    from airflow_provider_orderedkafka.core.order.positions import TopicPartition
-    from airflow_provider_orderedkafka.core.order.timeline import OwnIndex
+    from ...core.order.positions import TopicPartition
+    from ...core.order.timeline import OwnIndex
 
 _log = logging.getLogger(__name__)
 
@@ -147,7 +141,7 @@ class Plan:
     @cached_property
     def _size(self) -> Size:
         """Determined before the first window; also checks that the topics are still the range's."""
-        from airflow_provider_orderedkafka.kafka.read.slices import average_bytes
+        from ...kafka.read.slices import average_bytes
 
         loaded, cluster = self._frames.loaded, self._frames.cluster
         check_ids(cluster.topics().ids, loaded.topics)

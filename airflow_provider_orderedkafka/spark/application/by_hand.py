@@ -19,24 +19,24 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from airflow_provider_orderedkafka.core import lifecycle
-from airflow_provider_orderedkafka.core.checkpoint_files import NOTES
-from airflow_provider_orderedkafka.core.codec import canonical
-from airflow_provider_orderedkafka.core.documents import Ledger, Range
-from airflow_provider_orderedkafka.core.lifecycle import Action
-from airflow_provider_orderedkafka.core.pacing import NEW_CHECKPOINT, Pace
-from airflow_provider_orderedkafka.errors import DocumentError, LedgerChangedError, SettingError, StateError
-from airflow_provider_orderedkafka.kafka.lookup.survey import Kafka
-from airflow_provider_orderedkafka.kafka.lookup.topics import show_place
-from airflow_provider_orderedkafka.loads import ranges
-from airflow_provider_orderedkafka.loads.books import Books, look, wait
-from airflow_provider_orderedkafka.loads.ledger import LEDGER, LedgerStore, Revisions
-from airflow_provider_orderedkafka.loads.loading import commit, load
-from airflow_provider_orderedkafka.loads.resolving import resolve
-from airflow_provider_orderedkafka.spark.connector.stream import terms_of
-from airflow_provider_orderedkafka.spark.lanes.making import Arguments
-from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
-from airflow_provider_orderedkafka.storage import State
+from ...core import lifecycle
+from ...core.checkpoint_files import NOTES
+from ...core.codec import canonical
+from ...core.documents import Ledger, Range
+from ...core.lifecycle import Action
+from ...core.pacing import NEW_CHECKPOINT, Pace
+from ...errors import DocumentError, LedgerChangedError, SettingError, StateError
+from ...kafka.lookup.survey import Kafka
+from ...kafka.lookup.topics import show_place
+from ...loads import ranges
+from ...loads.books import Books, look, wait
+from ...loads.ledger import LEDGER, LedgerStore, Revisions
+from ...loads.loading import commit, load
+from ...loads.resolving import resolve
+from ...storage import State
+from ..connector.stream import terms_of
+from ..lanes.making import Arguments
+from ..state.checkpoint import Checkpoint
 
 LEDGER_BEFORE, RANGE_BEFORE = "ledger.json", "range.json"
 """Where earlier releases kept the ledger, and the open range, whichever it was."""

@@ -13,14 +13,14 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any, Final, NoReturn
 
-from airflow_provider_orderedkafka.core.codec import PACKED, decode, unpacked
-from airflow_provider_orderedkafka.core.order.positions import whole_number
-from airflow_provider_orderedkafka.decoding.formats import Decode
-from airflow_provider_orderedkafka.decoding.registry import Registry
-from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.job import AT, Allow, Job, Rows, Work
-from airflow_provider_orderedkafka.kafka.clients.config import PREFIX, KafkaConfig
-from airflow_provider_orderedkafka.outputs import (
+from ...core.codec import PACKED, decode, unpacked
+from ...core.order.positions import whole_number
+from ...decoding.formats import Decode
+from ...decoding.registry import Registry
+from ...errors import SettingError
+from ...job import AT, Allow, Job, Rows, Work
+from ...kafka.clients.config import PREFIX, KafkaConfig
+from ...outputs import (
     OF_THE_SINK,
     OPTIONS_VARIABLE,
     DeltaOutput,
@@ -31,14 +31,9 @@ from airflow_provider_orderedkafka.outputs import (
     TableOutput,
     named,
 )
-from airflow_provider_orderedkafka.spark.connector.option_tables import (
-    APPLICATION_SINK,
-    APPLICATION_SOURCE,
-    Option,
-    range_document,
-)
-from airflow_provider_orderedkafka.spark.connector.options import SourceOptions, parse_options
-from airflow_provider_orderedkafka.spark.lanes.making import Arguments, Transform
+from ..connector.option_tables import APPLICATION_SINK, APPLICATION_SOURCE, Option, range_document
+from ..connector.options import SourceOptions, parse_options
+from ..lanes.making import Arguments, Transform
 
 WIDTH, INDENT = 80, 25
 
@@ -267,8 +262,8 @@ def _file(path: str) -> str:
 
 def _beside(location: str) -> str:
     """What lies at a location, read with Spark's own file system where it is not this machine's."""
-    from airflow_provider_orderedkafka.spark.session.starting import lent_session
-    from airflow_provider_orderedkafka.spark.state.checkpoint import open_state
+    from ..session.starting import lent_session
+    from ..state.checkpoint import open_state
 
     folder, _, name = location.rpartition("/")
     with lent_session(folder) as session:

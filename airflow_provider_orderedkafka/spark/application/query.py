@@ -20,13 +20,13 @@ from threading import Lock
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Final
 
-from airflow_provider_orderedkafka.compat.spark import running_plans
-from airflow_provider_orderedkafka.core.batches import Planned, Within
-from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
-from airflow_provider_orderedkafka.spark.session.counting import LastHeard, heard
-from airflow_provider_orderedkafka.spark.session.starting import in_background
-from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
-from airflow_provider_orderedkafka.storage import local_path
+from ...compat.spark import running_plans
+from ...core.batches import Planned, Within
+from ...storage import local_path
+from ..lanes.frames import RangeFrames
+from ..session.counting import LastHeard, heard
+from ..session.starting import in_background
+from ..state.checkpoint import Checkpoint
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

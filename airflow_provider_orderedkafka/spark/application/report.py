@@ -7,24 +7,14 @@ from dataclasses import asdict, dataclass
 from threading import Event, Lock, Thread
 from typing import Final, Self, TextIO
 
-from airflow_provider_orderedkafka.core.batches import (
-    AttemptStart,
-    Counts,
-    Note,
-    Planned,
-    Progress,
-    Tally,
-    Within,
-    progress,
-    running,
-)
-from airflow_provider_orderedkafka.core.documents import Destination, Ends, Range, Report
-from airflow_provider_orderedkafka.core.next_range import rows_left
-from airflow_provider_orderedkafka.core.notation.secrets import masked
-from airflow_provider_orderedkafka.core.notation.spelling import counted, shown_duration
-from airflow_provider_orderedkafka.core.notation.starts import Moment
-from airflow_provider_orderedkafka.errors import OrderedKafkaError
-from airflow_provider_orderedkafka.kafka.clients.pools import Traffic
+from ...core.batches import AttemptStart, Counts, Note, Planned, Progress, Tally, Within, progress, running
+from ...core.documents import Destination, Ends, Range, Report
+from ...core.next_range import rows_left
+from ...core.notation.secrets import masked
+from ...core.notation.spelling import counted, shown_duration
+from ...core.notation.starts import Moment
+from ...errors import OrderedKafkaError
+from ...kafka.clients.pools import Traffic
 
 WIDTH = 30
 

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceReader, InputPartition, WriterCommitMessage
 
-from airflow_provider_orderedkafka.core.documents import Isolation
-from airflow_provider_orderedkafka.core.notation.spelling import counted
-from airflow_provider_orderedkafka.core.order.cuts import Slice
-from airflow_provider_orderedkafka.kafka.clients.pools import ReadTally
-from airflow_provider_orderedkafka.kafka.write.settings import WriteSettings, Written
-
+from ...core.documents import Isolation
+from ...core.notation.spelling import counted
+from ...core.order.cuts import Slice
+from ...kafka.clients.pools import ReadTally
+from ...kafka.write.settings import WriteSettings, Written
 from .options import SourceOptions, parse_sink_options
 from .reading import read_batches, read_settings
 from .stream import Stream, StreamOffset
@@ -84,7 +83,7 @@ class TaskWritten(WriterCommitMessage):
 
 def batch_writer(options: Mapping[str, str], schema: "StructType", overwrite: bool) -> "OrderedKafkaWriter":
     """For `DataSource.writer`; raises here, before anything runs, if it cannot work."""
-    from airflow_provider_orderedkafka.kafka.write.writing import plan_write
+    from ...kafka.write.writing import plan_write
 
     columns = columns_of(schema)
     settings = named(parse_sink_options(options, columns, overwrite=overwrite), f"write-{uuid.uuid4().hex}")
@@ -107,8 +106,8 @@ class OrderedKafkaWriter(DataSourceArrowWriter):
 
 def write_task(iterator: Iterator["RecordBatch"], settings: WriteSettings) -> TaskWritten:
     """Write a task's rows; return when Kafka has acknowledged them all."""
-    from airflow_provider_orderedkafka.kafka.replay.landed import Landed, LandedFilter
-    from airflow_provider_orderedkafka.kafka.write.writing import write
+    from ...kafka.replay.landed import Landed, LandedFilter
+    from ...kafka.write.writing import write
 
     if settings.source is not None:
         iterator = LandedFilter(Landed(), "many", settings.source).of(iterator)

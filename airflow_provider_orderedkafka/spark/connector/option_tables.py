@@ -9,20 +9,20 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, get_args
 
-from airflow_provider_orderedkafka.core.batches import SLICE_OFFSETS
-from airflow_provider_orderedkafka.core.codec import PACKED, unpacked
-from airflow_provider_orderedkafka.core.documents import Isolation, Range
-from airflow_provider_orderedkafka.core.lanes import KeepOrder
-from airflow_provider_orderedkafka.core.notation.spelling import format_duration, meant, parse_duration
-from airflow_provider_orderedkafka.core.notation.starts import parse_moment, parse_start
-from airflow_provider_orderedkafka.core.notation.subscriptions import Subscription, parse_subscription
-from airflow_provider_orderedkafka.core.order.cuts import FUTURE_TOLERANCE
-from airflow_provider_orderedkafka.core.order.positions import whole_number
-from airflow_provider_orderedkafka.decoding.registry import PREFIX as REGISTRY
-from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.kafka.clients.config import ISOLATION as ISOLATION_LEVEL
-from airflow_provider_orderedkafka.kafka.clients.config import PREFIX
-from airflow_provider_orderedkafka.loads.mirror import group_of
+from ...core.batches import SLICE_OFFSETS
+from ...core.codec import PACKED, unpacked
+from ...core.documents import Isolation, Range
+from ...core.lanes import KeepOrder
+from ...core.notation.spelling import format_duration, meant, parse_duration
+from ...core.notation.starts import parse_moment, parse_start
+from ...core.notation.subscriptions import Subscription, parse_subscription
+from ...core.order.cuts import FUTURE_TOLERANCE
+from ...core.order.positions import whole_number
+from ...decoding.registry import PREFIX as REGISTRY
+from ...errors import SettingError
+from ...kafka.clients.config import ISOLATION as ISOLATION_LEVEL
+from ...kafka.clients.config import PREFIX
+from ...loads.mirror import group_of
 
 OF_LOADS: Final = group_of("")
 _OF_SPARK: Final = re.compile(r"(\d+)(min)?")

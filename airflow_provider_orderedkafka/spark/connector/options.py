@@ -8,15 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from airflow_provider_orderedkafka.core.documents import Isolation, OnDataLoss, Range
-from airflow_provider_orderedkafka.core.notation.starts import Moment, Start, parse_start
-from airflow_provider_orderedkafka.core.notation.subscriptions import Subscription
-from airflow_provider_orderedkafka.core.pacing import Pace
-from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
-from airflow_provider_orderedkafka.kafka.write.settings import Column, UsePartition, WriteSettings, source_of
-from airflow_provider_orderedkafka.outputs import KafkaOutput
-
+from ...core.documents import Isolation, OnDataLoss, Range
+from ...core.notation.starts import Moment, Start, parse_start
+from ...core.notation.subscriptions import Subscription
+from ...core.pacing import Pace
+from ...errors import SettingError
+from ...kafka.clients.config import KafkaConfig
+from ...kafka.write.settings import Column, UsePartition, WriteSettings, source_of
+from ...outputs import KafkaOutput
 from .option_tables import ISOLATION, SINK, SOURCE, OptionTable
 
 

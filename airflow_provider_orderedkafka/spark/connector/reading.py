@@ -9,26 +9,25 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_orderedkafka.compat.spark import spark_schema
-from airflow_provider_orderedkafka.core.documents import Isolation
-from airflow_provider_orderedkafka.core.notation.spelling import meant
-from airflow_provider_orderedkafka.core.order.cuts import Slice
-from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.kafka.clients.pools import ReadSettings, ReadTally
+from ...compat.spark import spark_schema
+from ...core.documents import Isolation
+from ...core.notation.spelling import meant
+from ...core.order.cuts import Slice
+from ...errors import SettingError
+from ...kafka.clients.pools import ReadSettings, ReadTally
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
     from pyspark.sql.types import StructType
 
-    from airflow_provider_orderedkafka.kafka.read.columns import Records
-    from airflow_provider_orderedkafka.kafka.read.slices import Make
-
+    from ...kafka.read.columns import Records
+    from ...kafka.read.slices import Make
     from .options import SourceOptions
 
 
 def spark_columns(*, include_headers: bool) -> dict[str, str]:
     """The source's columns and their types, in Spark's notation."""
-    from airflow_provider_orderedkafka.kafka.read import columns
+    from ...kafka.read import columns
 
     schema = spark_schema(columns.schema(include_headers=include_headers))
     return {field.name: field.dataType.simpleString() for field in schema}
@@ -70,22 +69,22 @@ def read_settings(options: "SourceOptions", isolation: Isolation, topics: Mappin
 
 def read_batches(slice_: Slice, settings: ReadSettings, tally: ReadTally | None = None) -> Iterator["RecordBatch"]:
     """The records of a slice, in order, as Arrow batches of at most the byte budget."""
-    from airflow_provider_orderedkafka.kafka.read.columns import BatchBuilder
+    from ...kafka.read.columns import BatchBuilder
 
     return _read(slice_, settings, tally, BatchBuilder.batch)
 
 
 def read_records(slice_: Slice, settings: ReadSettings, tally: ReadTally) -> Iterator["Records"]:
     """The same, for a plain copy."""
-    from airflow_provider_orderedkafka.kafka.read.columns import Records
+    from ...kafka.read.columns import Records
 
     return _read(slice_, settings, tally, Records.of)
 
 
 def _read(slice_: Slice, settings: ReadSettings, tally: ReadTally | None, make: "Make") -> Iterator[Any]:
-    from airflow_provider_orderedkafka.core.order.planning import split
-    from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
-    from airflow_provider_orderedkafka.kafka.read.slices import read_slice
+    from ...core.order.planning import split
+    from ...kafka.lookup.log import KafkaLog
+    from ...kafka.read.slices import read_slice
 
     _settle()
     log = KafkaLog(settings.kafka, settings.isolation)

@@ -15,8 +15,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from airflow_provider_orderedkafka.compat.spark import check_read_stream, check_write_stream
-
+from ...compat.spark import check_read_stream, check_write_stream
 from .options import parse_options
 from .reading import asked_columns
 
@@ -32,7 +31,7 @@ class OrderedKafkaDataSource(DataSource):
 
     def schema(self) -> str:
         """The columns of Spark's own connector, `order_time` and `late`."""
-        from airflow_provider_orderedkafka.kafka.read.columns import columns
+        from ...kafka.read.columns import columns
 
         return columns(include_headers=parse_options(self.options, stream=True).include_headers)
 

@@ -16,30 +16,20 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any, Final
 
-from airflow_provider_orderedkafka.core.batches import SLICE_OFFSETS
-from airflow_provider_orderedkafka.core.codec import Document
-from airflow_provider_orderedkafka.core.documents import Isolation, Range
-from airflow_provider_orderedkafka.core.next_range import (
-    Ends,
-    NothingToLoad,
-    Own,
-    Survey,
-    check_ends,
-    next_place,
-    place_after,
-    verdict,
-)
-from airflow_provider_orderedkafka.core.notation.starts import Earliest
-from airflow_provider_orderedkafka.core.notation.subscriptions import Discovery, Named, Subscription
-from airflow_provider_orderedkafka.core.order.cuts import Close, Place, Slice, Span
-from airflow_provider_orderedkafka.core.order.planning import Planner, worthwhile
-from airflow_provider_orderedkafka.core.order.positions import Offsets, Position, TopicPartition
-from airflow_provider_orderedkafka.core.order.timeline import Log
-from airflow_provider_orderedkafka.core.pacing import Pace, Since, Terms
-from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.kafka.lookup.survey import NOWHERE, Brokers, Kafka, resolve, survey
-from airflow_provider_orderedkafka.kafka.lookup.topics import show_place
-
+from ...core.batches import SLICE_OFFSETS
+from ...core.codec import Document
+from ...core.documents import Isolation, Range
+from ...core.next_range import Ends, NothingToLoad, Own, Survey, check_ends, next_place, place_after, verdict
+from ...core.notation.starts import Earliest
+from ...core.notation.subscriptions import Discovery, Named, Subscription
+from ...core.order.cuts import Close, Place, Slice, Span
+from ...core.order.planning import Planner, worthwhile
+from ...core.order.positions import Offsets, Position, TopicPartition
+from ...core.order.timeline import Log
+from ...core.pacing import Pace, Since, Terms
+from ...errors import SettingError
+from ...kafka.lookup.survey import NOWHERE, Brokers, Kafka, resolve, survey
+from ...kafka.lookup.topics import show_place
 from .options import SourceOptions
 from .reading import read_batches, read_settings
 

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
-from airflow_provider_orderedkafka.errors import UnreachableError
-from airflow_provider_orderedkafka.kafka.write.settings import WriteSettings
-
+from ...errors import UnreachableError
+from ...kafka.write.settings import WriteSettings
 from .batch import TaskWritten, columns_of, named, total, write_task
 from .options import parse_sink_options
 
@@ -32,7 +31,7 @@ def stream_writer(
     Spark makes one for each micro-batch, and another one to commit it. If Kafka cannot be reached here, the tasks check
     the topics instead, so that a short outage does not fail a batch that is already written.
     """
-    from airflow_provider_orderedkafka.kafka.write.writing import plan_write
+    from ...kafka.write.writing import plan_write
 
     columns = columns_of(schema)
     settings = parse_sink_options(options, columns, overwrite=overwrite)

@@ -5,14 +5,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from airflow_provider_orderedkafka.compat.spark import failed_tasks
-from airflow_provider_orderedkafka.core.commits import IDENTITY
-from airflow_provider_orderedkafka.core.lanes import OrderBy
-from airflow_provider_orderedkafka.kafka.provenance import ORDINAL, SOURCE, SOURCE_FIELDS
-from airflow_provider_orderedkafka.spark.ordering import distributed
-from airflow_provider_orderedkafka.spark.session.counting import TaskCounter
-from airflow_provider_orderedkafka.spark.session.plans import PlanFacts, made_where_read, read_plan
-from airflow_provider_orderedkafka.spark.session.starting import LazySession
+from ...compat.spark import failed_tasks
+from ...core.commits import IDENTITY
+from ...core.lanes import OrderBy
+from ...kafka.provenance import ORDINAL, SOURCE, SOURCE_FIELDS
+from ..ordering import distributed
+from ..session.counting import TaskCounter
+from ..session.plans import PlanFacts, made_where_read, read_plan
+from ..session.starting import LazySession
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession

@@ -20,26 +20,25 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from airflow_provider_orderedkafka.compat.spark import spark_schema
-from airflow_provider_orderedkafka.core.batches import SLICE_OFFSETS, Batch, Tally
-from airflow_provider_orderedkafka.core.documents import Range
-from airflow_provider_orderedkafka.core.lanes import Placement
-from airflow_provider_orderedkafka.core.notation.spelling import counted
-from airflow_provider_orderedkafka.core.order.cuts import NO_FLOOR, Close, Slice, Span
-from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
-from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError, TransformError
-from airflow_provider_orderedkafka.kafka.clients.pools import ReadSettings, ReadTally, Traffic, sent
-from airflow_provider_orderedkafka.kafka.lookup.survey import Kafka
-from airflow_provider_orderedkafka.kafka.provenance import ERROR, SOURCE, SOURCE_FIELDS
-from airflow_provider_orderedkafka.kafka.read import columns as arrow
-from airflow_provider_orderedkafka.kafka.replay.landed import Landed, LandedFilter, RowsPerRecord
-from airflow_provider_orderedkafka.kafka.write.settings import WriteSettings
-from airflow_provider_orderedkafka.kafka.write.writing import misplaced, write
-from airflow_provider_orderedkafka.spark.connector.reading import read_batches, spark_columns
-from airflow_provider_orderedkafka.spark.connector.stream import Cluster
-from airflow_provider_orderedkafka.spark.session.counting import TaskCounter
-from airflow_provider_orderedkafka.spark.session.failures import classify_failure, failed
-
+from ...compat.spark import spark_schema
+from ...core.batches import SLICE_OFFSETS, Batch, Tally
+from ...core.documents import Range
+from ...core.lanes import Placement
+from ...core.notation.spelling import counted
+from ...core.order.cuts import NO_FLOOR, Close, Slice, Span
+from ...core.order.positions import Offsets, TopicPartition
+from ...errors import OrderedKafkaError, SettingError, TransformError
+from ...kafka.clients.pools import ReadSettings, ReadTally, Traffic, sent
+from ...kafka.lookup.survey import Kafka
+from ...kafka.provenance import ERROR, SOURCE, SOURCE_FIELDS
+from ...kafka.read import columns as arrow
+from ...kafka.replay.landed import Landed, LandedFilter, RowsPerRecord
+from ...kafka.write.settings import WriteSettings
+from ...kafka.write.writing import misplaced, write
+from ..connector.reading import read_batches, spark_columns
+from ..connector.stream import Cluster
+from ..session.counting import TaskCounter
+from ..session.failures import classify_failure, failed
 from .engine import TASKS_FOR_A_CORE, Engine
 from .kafka_output import only_attempt
 from .making import Making, places, whole_records

@@ -10,28 +10,27 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_orderedkafka.core.batches import Batch, Note, Setup, Surplus, Tally
-from airflow_provider_orderedkafka.core.documents import Destination, Range
-from airflow_provider_orderedkafka.core.lanes import Facts, KeepOrder, Lane, Placement, lane, share_out, sizes
-from airflow_provider_orderedkafka.core.next_range import check_bad
-from airflow_provider_orderedkafka.core.notation.subscriptions import Named
-from airflow_provider_orderedkafka.core.order.cuts import Slice
-from airflow_provider_orderedkafka.core.order.positions import Offsets
-from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.kafka.clients.pools import ReadSettings, ReadTally, sent
-from airflow_provider_orderedkafka.kafka.provenance import SEQUENCE
-from airflow_provider_orderedkafka.kafka.read.slices import fetching, sample
-from airflow_provider_orderedkafka.kafka.replay.landed import Landed, LandedFilter, RowsPerRecord
-from airflow_provider_orderedkafka.kafka.replay.replays import OutputBrokers, Outputs
-from airflow_provider_orderedkafka.kafka.write.settings import Keyless, WriteSettings, Written, check_readable
-from airflow_provider_orderedkafka.kafka.write.writing import PARTITIONERS, misplaced, plan_write, steps
-from airflow_provider_orderedkafka.outputs import KafkaOutput, check_not_fed_back
-from airflow_provider_orderedkafka.spark.connector.options import settings_of
-from airflow_provider_orderedkafka.spark.connector.reading import read_batches, read_records
-from airflow_provider_orderedkafka.spark.ordering import default_writers
-from airflow_provider_orderedkafka.spark.session.counting import results, telling
-from airflow_provider_orderedkafka.spark.session.plans import PlanFacts
-
+from ...core.batches import Batch, Note, Setup, Surplus, Tally
+from ...core.documents import Destination, Range
+from ...core.lanes import Facts, KeepOrder, Lane, Placement, lane, share_out, sizes
+from ...core.next_range import check_bad
+from ...core.notation.subscriptions import Named
+from ...core.order.cuts import Slice
+from ...core.order.positions import Offsets
+from ...errors import SettingError
+from ...kafka.clients.pools import ReadSettings, ReadTally, sent
+from ...kafka.provenance import SEQUENCE
+from ...kafka.read.slices import fetching, sample
+from ...kafka.replay.landed import Landed, LandedFilter, RowsPerRecord
+from ...kafka.replay.replays import OutputBrokers, Outputs
+from ...kafka.write.settings import Keyless, WriteSettings, Written, check_readable
+from ...kafka.write.writing import PARTITIONERS, misplaced, plan_write, steps
+from ...outputs import KafkaOutput, check_not_fed_back
+from ..connector.options import settings_of
+from ..connector.reading import read_batches, read_records
+from ..ordering import default_writers
+from ..session.counting import results, telling
+from ..session.plans import PlanFacts
 from .engine import TASKS_FOR_A_CORE
 from .frames import Letters, RangeFrames
 from .kafka_output import (

@@ -6,16 +6,16 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from airflow_provider_orderedkafka.core.batches import Batch, Doubt, Note, Tally
-from airflow_provider_orderedkafka.core.documents import Destination, Ends
-from airflow_provider_orderedkafka.core.lanes import KeepOrder, Placement
-from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
-from airflow_provider_orderedkafka.errors import TaskFailedError
-from airflow_provider_orderedkafka.kafka.provenance import ORDINAL, VERSION
-from airflow_provider_orderedkafka.kafka.replay.landed import Landed, LandedFilter, RowsPerRecord
-from airflow_provider_orderedkafka.kafka.replay.replays import BegunBatch, NotedOutputs, Outputs, Replay, find_landed
-from airflow_provider_orderedkafka.kafka.write.settings import WriteSettings, Written, written_columns
-from airflow_provider_orderedkafka.spark.session.counting import TaskCounter, results, telling
+from ...core.batches import Batch, Doubt, Note, Tally
+from ...core.documents import Destination, Ends
+from ...core.lanes import KeepOrder, Placement
+from ...core.order.positions import Offsets, TopicPartition
+from ...errors import TaskFailedError
+from ...kafka.provenance import ORDINAL, VERSION
+from ...kafka.replay.landed import Landed, LandedFilter, RowsPerRecord
+from ...kafka.replay.replays import BegunBatch, NotedOutputs, Outputs, Replay, find_landed
+from ...kafka.write.settings import WriteSettings, Written, written_columns
+from ..session.counting import TaskCounter, results, telling
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -181,7 +181,7 @@ def total(rows: "DataFrame") -> Written:
 
 
 def _write_all(settings: WriteSettings, batches: Iterator["RecordBatch"]) -> Generator[int, None, Written]:
-    from airflow_provider_orderedkafka.kafka.write.writing import steps
+    from ...kafka.write.writing import steps
 
     only_attempt()
     written = Written()

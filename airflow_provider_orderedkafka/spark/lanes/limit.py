@@ -12,14 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import RecordBatch
 
-from airflow_provider_orderedkafka.compat.spark import spark_schema
-from airflow_provider_orderedkafka.core.batches import Allotment, Batch, Surplus
-from airflow_provider_orderedkafka.core.next_range import allot, passes, place_after
-from airflow_provider_orderedkafka.core.order.positions import Position, TopicPartition
-from airflow_provider_orderedkafka.errors import UnreachableError
-from airflow_provider_orderedkafka.kafka.provenance import SOURCE, SOURCE_FIELDS
-from airflow_provider_orderedkafka.kafka.write.rows import milliseconds
-
+from ...compat.spark import spark_schema
+from ...core.batches import Allotment, Batch, Surplus
+from ...core.next_range import allot, passes, place_after
+from ...core.order.positions import Position, TopicPartition
+from ...errors import UnreachableError
+from ...kafka.provenance import SOURCE, SOURCE_FIELDS
+from ...kafka.write.rows import milliseconds
 from .frames import RangeFrames
 
 if TYPE_CHECKING:

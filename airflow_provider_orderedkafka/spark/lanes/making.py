@@ -15,23 +15,23 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_orderedkafka.core.codec import TAG, encode
-from airflow_provider_orderedkafka.core.documents import Range
-from airflow_provider_orderedkafka.core.notation.spelling import counted
-from airflow_provider_orderedkafka.core.order.positions import TopicPartition
-from airflow_provider_orderedkafka.decoding.formats import Decode
-from airflow_provider_orderedkafka.decoding.registry import Registry
-from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError, TransformError
-from airflow_provider_orderedkafka.job import Job
-from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
-from airflow_provider_orderedkafka.kafka.provenance import ERROR, SOURCE, SOURCE_FIELDS, WHOLE_RECORD
-from airflow_provider_orderedkafka.spark.connector.options import SourceOptions
-from airflow_provider_orderedkafka.spark.session.failures import failed
+from ...core.codec import TAG, encode
+from ...core.documents import Range
+from ...core.notation.spelling import counted
+from ...core.order.positions import TopicPartition
+from ...decoding.formats import Decode
+from ...decoding.registry import Registry
+from ...errors import OrderedKafkaError, SettingError, TransformError
+from ...job import Job
+from ...kafka.clients.config import KafkaConfig
+from ...kafka.provenance import ERROR, SOURCE, SOURCE_FIELDS, WHOLE_RECORD
+from ..connector.options import SourceOptions
+from ..session.failures import failed
 
 if TYPE_CHECKING:
     from pyarrow import Array, RecordBatch, Schema
 
-    from airflow_provider_orderedkafka.decoding.payloads import RecordDecoder
+    from ...decoding.payloads import RecordDecoder
 
 ArrowTransform = Callable[["RecordBatch"], "RecordBatch"]
 
@@ -130,7 +130,7 @@ class Making:
         """The rows, and the bad records as they are, with `_error`; raises for more of these than may be."""
         import pyarrow as pa
 
-        from airflow_provider_orderedkafka.decoding.bad_records import too_many, with_errors
+        from ...decoding.bad_records import too_many, with_errors
 
         rows, bad = (batch, with_errors(batch, {})) if self.decoder is None else self.decoder.split(batch)
         if self.transform is None:
@@ -170,7 +170,7 @@ def whole_records(bad: "RecordBatch") -> "RecordBatch":
     """Bad records, with `_source`, as the dead letters that they are as a whole."""
     import numpy as np
 
-    from airflow_provider_orderedkafka.kafka.write.rows import with_ordinals
+    from ...kafka.write.rows import with_ordinals
 
     return with_ordinals(with_source(bad), np.full(bad.num_rows, WHOLE_RECORD))
 
@@ -232,7 +232,7 @@ class Arguments:
                 f"{bad.most} bad records and a row limit cannot be used together: which rows are the first ones would "
                 "depend on what may be bad; leave one out"
             )
-        from airflow_provider_orderedkafka.decoding.payloads import RecordDecoder
+        from ...decoding.payloads import RecordDecoder
 
         return RecordDecoder.of(decode, sorted(loaded.topics), self.registry, 0 if bad is None else bad.most)
 

@@ -20,8 +20,8 @@ from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow_provider_orderedkafka.compat.spark import READ, ROWS, SHUFFLED, RunningNode
-from airflow_provider_orderedkafka.core.batches import Within
+from ...compat.spark import READ, ROWS, SHUFFLED, RunningNode
+from ...core.batches import Within
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch

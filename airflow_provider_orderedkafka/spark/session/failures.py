@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from airflow_provider_orderedkafka import errors
-from airflow_provider_orderedkafka.compat.spark import NO_CLASSES, NO_MASTER, NOT_FITTING, STOPPED, WORKER_GONE
-from airflow_provider_orderedkafka.errors import (
+from ... import errors
+from ...compat.spark import NO_CLASSES, NO_MASTER, NOT_FITTING, STOPPED, WORKER_GONE
+from ...errors import (
     OrderedKafkaError,
     PlacedError,
     SettingError,

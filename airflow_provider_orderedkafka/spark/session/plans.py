@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import dropwhile, takewhile
 from typing import TYPE_CHECKING, Final
 
-from airflow_provider_orderedkafka.compat.spark import (
+from ...compat.spark import (
     Node,
     children,
     columns,
@@ -27,7 +27,7 @@ from airflow_provider_orderedkafka.compat.spark import (
     sides,
     with_replacement,
 )
-from airflow_provider_orderedkafka.errors import SettingError
+from ...errors import SettingError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

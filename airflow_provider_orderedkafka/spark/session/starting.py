@@ -15,18 +15,12 @@ from threading import Thread
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from airflow_provider_orderedkafka.compat.spark import (
-    connect_to_the_jvm,
-    context_runs,
-    python_of_workers,
-    remote,
-    shipped_names,
-)
-from airflow_provider_orderedkafka.decoding.formats import INSTALLED_BY, has
-from airflow_provider_orderedkafka.decoding.formats import NEEDED as TO_DECODE
-from airflow_provider_orderedkafka.errors import SettingError, no_connect
-from airflow_provider_orderedkafka.outputs import OPTIONS_VARIABLE
-from airflow_provider_orderedkafka.storage import local_path
+from ...compat.spark import connect_to_the_jvm, context_runs, python_of_workers, remote, shipped_names
+from ...decoding.formats import INSTALLED_BY, has
+from ...decoding.formats import NEEDED as TO_DECODE
+from ...errors import SettingError, no_connect
+from ...outputs import OPTIONS_VARIABLE
+from ...storage import local_path
 
 if TYPE_CHECKING:
     from pyspark import SparkConf, SparkContext

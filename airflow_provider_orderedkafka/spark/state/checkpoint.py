@@ -5,8 +5,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from airflow_provider_orderedkafka.core.batches import Allotment, Counts, Note, Planned, Setup, Tally
-from airflow_provider_orderedkafka.core.checkpoint_files import (
+from ...core.batches import Allotment, Counts, Note, Planned, Setup, Tally
+from ...core.checkpoint_files import (
     AFTER_THE_RANGE,
     ALLOTMENTS,
     COUNTS,
@@ -26,12 +26,12 @@ from airflow_provider_orderedkafka.core.checkpoint_files import (
     proof_by,
     report_by,
 )
-from airflow_provider_orderedkafka.core.codec import Document
-from airflow_provider_orderedkafka.core.documents import Range, Report
-from airflow_provider_orderedkafka.core.lifecycle import way_out
-from airflow_provider_orderedkafka.errors import SettingError, StateError
-from airflow_provider_orderedkafka.job import Job
-from airflow_provider_orderedkafka.storage import LocalState, State, join, local_path
+from ...core.codec import Document
+from ...core.documents import Range, Report
+from ...core.lifecycle import way_out
+from ...errors import SettingError, StateError
+from ...job import Job
+from ...storage import LocalState, State, join, local_path
 
 Kind = TypeVar("Kind", bound=Document)
 

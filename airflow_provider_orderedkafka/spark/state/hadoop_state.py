@@ -15,9 +15,9 @@ from urllib.parse import urlsplit
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
-from airflow_provider_orderedkafka.compat.spark import gateway, hadoop_configuration
-from airflow_provider_orderedkafka.errors import SettingError, StateError
-from airflow_provider_orderedkafka.storage import TEMPORARY, failure, join
+from ...compat.spark import gateway, hadoop_configuration
+from ...errors import SettingError, StateError
+from ...storage import TEMPORARY, failure, join
 
 WHOLE_ON_CLOSE = {"s3", "s3a", "s3n", "gs", "oss", "cosn", "obs"}
 """The schemes of object stores whose objects appear when they are closed."""

@@ -17,10 +17,10 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import NamedTuple, Protocol
 
-from airflow_provider_orderedkafka.core.batches import Holding
-from airflow_provider_orderedkafka.core.checkpoint_files import DOCUMENT, LEASES
-from airflow_provider_orderedkafka.errors import FencedError, StateError
-from airflow_provider_orderedkafka.storage import State
+from ...core.batches import Holding
+from ...core.checkpoint_files import DOCUMENT, LEASES
+from ...errors import FencedError, StateError
+from ...storage import State
 
 LEASE = 20.0
 """Seconds without a heartbeat after which a holder counts as gone."""

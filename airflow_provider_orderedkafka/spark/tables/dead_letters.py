@@ -12,24 +12,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from airflow_provider_orderedkafka.core.batches import Batch, Note
-from airflow_provider_orderedkafka.core.commits import name_of
-from airflow_provider_orderedkafka.core.documents import Ends
-from airflow_provider_orderedkafka.core.next_range import check_bad
-from airflow_provider_orderedkafka.core.order.positions import TopicPartition
-from airflow_provider_orderedkafka.kafka.provenance import ORDINAL
-from airflow_provider_orderedkafka.kafka.replay.landed import Landed
-from airflow_provider_orderedkafka.spark.lanes.engine import Engine
-from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
-from airflow_provider_orderedkafka.spark.lanes.kafka_output import (
-    KafkaBefore,
-    OutputTopics,
-    missing,
-    total,
-    written_by_tasks,
-)
-from airflow_provider_orderedkafka.spark.lanes.making import Place
-
+from ...core.batches import Batch, Note
+from ...core.commits import name_of
+from ...core.documents import Ends
+from ...core.next_range import check_bad
+from ...core.order.positions import TopicPartition
+from ...kafka.provenance import ORDINAL
+from ...kafka.replay.landed import Landed
+from ..lanes.engine import Engine
+from ..lanes.frames import RangeFrames
+from ..lanes.kafka_output import KafkaBefore, OutputTopics, missing, total, written_by_tasks
+from ..lanes.making import Place
 from .table import Write, identified
 from .table_formats import DeltaTable, IcebergTable
 

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
-from airflow_provider_orderedkafka.core.commits import IDENTITY, History, TableVersion
-from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.kafka.provenance import ORDINAL, SOURCE
-from airflow_provider_orderedkafka.kafka.replay.landed import Landed
-from airflow_provider_orderedkafka.outputs import DeltaOutput, IcebergOutput, TableOutput
-from airflow_provider_orderedkafka.spark.lanes.engine import Engine
-from airflow_provider_orderedkafka.spark.lanes.kafka_output import missing
+from ...core.commits import IDENTITY, History, TableVersion
+from ...errors import SettingError
+from ...kafka.provenance import ORDINAL, SOURCE
+from ...kafka.replay.landed import Landed
+from ...outputs import DeltaOutput, IcebergOutput, TableOutput
+from ..lanes.engine import Engine
+from ..lanes.kafka_output import missing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

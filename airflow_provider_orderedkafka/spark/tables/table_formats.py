@@ -16,19 +16,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow_provider_orderedkafka.compat.spark import iceberg_table
-from airflow_provider_orderedkafka.core.codec import canonical
-from airflow_provider_orderedkafka.core.commits import MARK, Commit, History, TableVersion, name_of
-from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.outputs import DeltaOutput, FilesOutput, IcebergOutput, no_catalog
-
+from ...compat.spark import iceberg_table
+from ...core.codec import canonical
+from ...core.commits import MARK, Commit, History, TableVersion, name_of
+from ...errors import SettingError
+from ...outputs import DeltaOutput, FilesOutput, IcebergOutput, no_catalog
 from .table import LakeTable, Write, asked, check_columns, columns, literal, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
     from pyspark.sql.types import StructField
 
-    from airflow_provider_orderedkafka.spark.state.hadoop_state import HadoopState
+    from ..state.hadoop_state import HadoopState
 
 
 RANGE_ID, BATCH = "range_id", "batch"

@@ -7,20 +7,19 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Self
 
-from airflow_provider_orderedkafka.core.batches import Batch, Doubt, Note, Setup, Tally
-from airflow_provider_orderedkafka.core.commits import BatchState, Search, batch_state, name_of, search
-from airflow_provider_orderedkafka.core.documents import Destination, Ends
-from airflow_provider_orderedkafka.core.order.cuts import Slice
-from airflow_provider_orderedkafka.core.order.positions import Offsets
-from airflow_provider_orderedkafka.errors import DataLossError, LifecycleError, RowError
-from airflow_provider_orderedkafka.kafka.provenance import VERSION
-from airflow_provider_orderedkafka.kafka.replay.landed import Landed
-from airflow_provider_orderedkafka.loads.loading import names_before
-from airflow_provider_orderedkafka.spark.lanes import kafka_output
-from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
-from airflow_provider_orderedkafka.spark.lanes.limit import without_surplus
-from airflow_provider_orderedkafka.spark.session.failures import classify_failure
-
+from ...core.batches import Batch, Doubt, Note, Setup, Tally
+from ...core.commits import BatchState, Search, batch_state, name_of, search
+from ...core.documents import Destination, Ends
+from ...core.order.cuts import Slice
+from ...core.order.positions import Offsets
+from ...errors import DataLossError, LifecycleError, RowError
+from ...kafka.provenance import VERSION
+from ...kafka.replay.landed import Landed
+from ...loads.loading import names_before
+from ..lanes import kafka_output
+from ..lanes.frames import RangeFrames
+from ..lanes.limit import without_surplus
+from ..session.failures import classify_failure
 from .table import Table, Write, identified, in_few_files
 
 if TYPE_CHECKING:
@@ -290,7 +289,7 @@ def writer_of(
 
     @cache
     def average() -> float | None:
-        from airflow_provider_orderedkafka.kafka.read.slices import average_bytes
+        from ...kafka.read.slices import average_bytes
 
         return average_bytes(frames.loaded.span, frames.read)
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from airflow_provider_orderedkafka.errors import OrderedKafkaError
+from ...errors import OrderedKafkaError
 
 OLDEST = 17
 """The oldest major version that Kafka 4 and Spark 4 run on."""

@@ -22,8 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Literal, Self
 
-from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
-
+from ...errors import OrderedKafkaError, SettingError
 from .java import Announce, Java, announce_on_stderr, find_java, kafka_jars
 
 HOST: Final = "127.0.0.1"

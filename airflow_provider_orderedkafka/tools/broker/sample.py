@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from airflow_provider_orderedkafka.core.order.positions import TopicPartition
-from airflow_provider_orderedkafka.errors import UnreachableError
+from ...core.order.positions import TopicPartition
+from ...errors import UnreachableError
 
 _COUNTRIES: Final = ("at", "be", "ch")
 TOPICS: Final[Mapping[str, int]] = {
@@ -62,7 +62,7 @@ def make_topics(bootstrap_servers: str) -> list[str]:
 
 def newest(bootstrap_servers: str) -> int:
     """The latest timestamp among the events, in milliseconds; -1 without any."""
-    from airflow_provider_orderedkafka.kafka.lookup import topics
+    from ...kafka.lookup import topics
 
     partitions = [TopicPartition(topic, number) for topic in WRITTEN for number in range(TOPICS[topic])]
     found = topics.newest({"bootstrap.servers": bootstrap_servers}, partitions)

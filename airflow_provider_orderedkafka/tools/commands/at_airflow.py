@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import unquote
 
-from airflow_provider_orderedkafka.compat.airflow import (
+from ...compat.airflow import (
     asset_state_backend,
     asset_state_keys,
     assets_like,
@@ -16,13 +16,13 @@ from airflow_provider_orderedkafka.compat.airflow import (
     stored_run_state,
     to_keep,
 )
-from airflow_provider_orderedkafka.context import ledger_asset, may_act
-from airflow_provider_orderedkafka.core.lifecycle import parted
-from airflow_provider_orderedkafka.core.status import Status
-from airflow_provider_orderedkafka.errors import DocumentError, LifecycleError, SettingError
-from airflow_provider_orderedkafka.loads.ledger import AIRFLOW, LedgerStore
-from airflow_provider_orderedkafka.locations import check_kept, ledger_in, location_for
-from airflow_provider_orderedkafka.telling.status import KEY as STATUS
+from ...context import ledger_asset, may_act
+from ...core.lifecycle import parted
+from ...core.status import Status
+from ...errors import DocumentError, LifecycleError, SettingError
+from ...loads.ledger import AIRFLOW, LedgerStore
+from ...locations import check_kept, ledger_in, location_for
+from ...telling.status import KEY as STATUS
 
 
 class MetadataStore:

@@ -14,13 +14,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from airflow_provider_orderedkafka.core.documents import Report
-from airflow_provider_orderedkafka.core.notation.spelling import meant
-from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
-from airflow_provider_orderedkafka.locations import local_root, reports_at
-from airflow_provider_orderedkafka.outputs import OF_THE_SINK, OPTIONS_VARIABLE
-
+from ...core.documents import Report
+from ...core.notation.spelling import meant
+from ...errors import SettingError
+from ...kafka.clients.config import KafkaConfig
+from ...locations import local_root, reports_at
+from ...outputs import OF_THE_SINK, OPTIONS_VARIABLE
 from .at_airflow import airflow
 from .plan import defined_in
 
@@ -53,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from airflow_provider_orderedkafka.audit.auditing import Clusters, audit
+    from ...audit.auditing import Clusters, audit
 
     where = _by_hand(arguments) if arguments.dag_file is None else _of_a_dag(arguments)
     reports = _chosen(where, arguments.range)
@@ -91,7 +90,7 @@ def _options(given: Sequence[str], of: str) -> dict[str, str]:
 
 
 def _of_a_dag(arguments: argparse.Namespace) -> Where:
-    from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
+    from ...hooks.ordered_kafka import OrderedKafkaHook
 
     with airflow():
         load, tasks = defined_in(arguments.dag_file, arguments.load)

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from airflow_provider_orderedkafka.core.notation.spelling import counted
-from airflow_provider_orderedkafka.errors import NOT_RUNNING
-from airflow_provider_orderedkafka.tools.broker import sample
-from airflow_provider_orderedkafka.tools.broker.java import DEFAULT_VERSION, cache_directory
-from airflow_provider_orderedkafka.tools.broker.local_kafka import DEFAULT_PORT, LocalKafka
+from ...core.notation.spelling import counted
+from ...errors import NOT_RUNNING
+from ..broker import sample
+from ..broker.java import DEFAULT_VERSION, cache_directory
+from ..broker.local_kafka import DEFAULT_PORT, LocalKafka
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

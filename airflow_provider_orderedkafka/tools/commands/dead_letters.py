@@ -17,13 +17,12 @@ from itertools import groupby
 from textwrap import shorten
 from typing import Any
 
-from airflow_provider_orderedkafka.core.notation.subscriptions import Named
-from airflow_provider_orderedkafka.core.order.cuts import NO_FLOOR, Span
-from airflow_provider_orderedkafka.core.order.planning import Planner
-from airflow_provider_orderedkafka.core.order.positions import TopicPartition
-from airflow_provider_orderedkafka.errors import DocumentError
-from airflow_provider_orderedkafka.kafka.provenance import ERROR_HEADER, HEADER, read_provenance
-
+from ...core.notation.subscriptions import Named
+from ...core.order.cuts import NO_FLOOR, Span
+from ...core.order.planning import Planner
+from ...core.order.positions import TopicPartition
+from ...errors import DocumentError
+from ...kafka.provenance import ERROR_HEADER, HEADER, read_provenance
 from .at_airflow import airflow
 
 ANY_TIME = 2**62
@@ -69,7 +68,7 @@ def _asked(arguments: argparse.Namespace) -> Iterator[DeadLetter]:
     if arguments.bootstrap_servers is not None:
         yield from dead_letters({"bootstrap.servers": arguments.bootstrap_servers}, arguments.topic)
         return
-    from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
+    from ...hooks.ordered_kafka import OrderedKafkaHook
 
     with airflow():
         config = OrderedKafkaHook(arguments.kafka_conn_id).config
@@ -88,11 +87,11 @@ def _limited(letters: Iterator[DeadLetter], arguments: argparse.Namespace) -> It
 
 def dead_letters(config: Any, topic: str) -> Iterator[DeadLetter]:
     """The dead letters of a topic, in time order."""
-    from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
-    from airflow_provider_orderedkafka.kafka.clients.pools import ReadSettings
-    from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
-    from airflow_provider_orderedkafka.kafka.lookup.topics import discover, high_ends, log_starts
-    from airflow_provider_orderedkafka.kafka.read.slices import read_slice
+    from ...kafka.clients.config import KafkaConfig
+    from ...kafka.clients.pools import ReadSettings
+    from ...kafka.lookup.log import KafkaLog
+    from ...kafka.lookup.topics import discover, high_ends, log_starts
+    from ...kafka.read.slices import read_slice
 
     kafka = config if isinstance(config, KafkaConfig) else KafkaConfig(config)
     partitions = discover(kafka, Named((topic,))).partitions

@@ -12,9 +12,9 @@ from dataclasses import asdict, dataclass
 from types import MappingProxyType
 from typing import Final
 
-from airflow_provider_orderedkafka import errors
-from airflow_provider_orderedkafka.core.notation.spelling import meant
-from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
+from ... import errors
+from ...core.notation.spelling import meant
+from ...errors import OrderedKafkaError, SettingError
 
 
 @dataclass(frozen=True, slots=True)

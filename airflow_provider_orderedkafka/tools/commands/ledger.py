@@ -10,12 +10,11 @@ import sys
 from collections.abc import Callable
 from dataclasses import asdict
 
-from airflow_provider_orderedkafka.context import now_ms
-from airflow_provider_orderedkafka.core.notation.spelling import counted
-from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.loads import ledger_operations
-from airflow_provider_orderedkafka.loads.ledger import LedgerStore, setting_for
-
+from ...context import now_ms
+from ...core.notation.spelling import counted
+from ...errors import SettingError
+from ...loads import ledger_operations
+from ...loads.ledger import LedgerStore, setting_for
 from .at_airflow import airflow, place_of, run_is_active, store_of
 
 START_HELP = "'earliest', 'latest', a timestamp ('2026-01-31T12:00:00Z'), a time ago ('-2h'), or offsets as JSON"
@@ -84,7 +83,7 @@ def _abandon(arguments: argparse.Namespace, store: LedgerStore) -> int:
 
 
 def _rewind(arguments: argparse.Namespace, store: LedgerStore) -> int:
-    from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
+    from ...hooks.ordered_kafka import OrderedKafkaHook
 
     ledger = ledger_operations.ledger_of(store)
     hook = OrderedKafkaHook(arguments.kafka_conn_id)
@@ -99,7 +98,7 @@ def _rewind(arguments: argparse.Namespace, store: LedgerStore) -> int:
 
 
 def _restore(arguments: argparse.Namespace, store: LedgerStore) -> int:
-    from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
+    from ...hooks.ordered_kafka import OrderedKafkaHook
 
     hook = OrderedKafkaHook(arguments.kafka_conn_id)
     mirror = hook.mirror(store.load)

@@ -11,13 +11,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from airflow_provider_orderedkafka.compat.airflow import has_asset_state
-from airflow_provider_orderedkafka.core.notation.spelling import counted, shown_duration
-from airflow_provider_orderedkafka.core.notation.starts import Moment
-from airflow_provider_orderedkafka.core.status import RangeRow, Status
-from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.tools import BLUE, GREEN, RED, YELLOW, painted
-
+from ...compat.airflow import has_asset_state
+from ...core.notation.spelling import counted, shown_duration
+from ...core.notation.starts import Moment
+from ...core.status import RangeRow, Status
+from ...errors import SettingError
+from .. import BLUE, GREEN, RED, YELLOW, painted
 from .at_airflow import airflow, statuses
 
 HEAD: Final = ("LOAD", "STATE", "BEHIND", "OFFSETS", "LAST SUCCESS")

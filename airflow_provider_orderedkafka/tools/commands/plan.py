@@ -11,16 +11,15 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_orderedkafka.core.notation.starts import parse_start
-from airflow_provider_orderedkafka.errors import LifecycleError, OrderedKafkaError, SettingError, exit_code
-from airflow_provider_orderedkafka.load import OrderedLoad
-from airflow_provider_orderedkafka.loads.ledger import AIRFLOW, LedgerStore
-from airflow_provider_orderedkafka.locations import location_for
-
+from ...core.notation.starts import parse_start
+from ...errors import LifecycleError, OrderedKafkaError, SettingError, exit_code
+from ...load import OrderedLoad
+from ...loads.ledger import AIRFLOW, LedgerStore
+from ...locations import location_for
 from .at_airflow import airflow, is_about_airflow, store_of
 
 if TYPE_CHECKING:
-    from airflow_provider_orderedkafka.loads.previews import Preview
+    from ...loads.previews import Preview
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _preview(load: OrderedLoad, start: str | None, end: str | None) -> "Preview":
-    from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
+    from ...hooks.ordered_kafka import OrderedKafkaHook
 
     hook = OrderedKafkaHook(load.kafka_conn_id)
     if start is None and end is not None:
@@ -65,7 +64,7 @@ def _check_incremental(load: OrderedLoad, tasks: Iterable[Any]) -> None:
 
 def defined_in(path: Path, name: str | None) -> tuple[OrderedLoad, list[Any]]:
     """The load of this name that a DAG file defines, or the only one, and the tasks of the file's DAGs that load it."""
-    from airflow_provider_orderedkafka.dag import groups_made
+    from ...dag import groups_made
 
     if not path.is_file():
         raise SettingError(f"there is no DAG file {str(path)!r}: name the file that defines the load")

@@ -21,14 +21,14 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
-from airflow_provider_orderedkafka.core.notation.spelling import counted
-from airflow_provider_orderedkafka.core.order.positions import whole_number
-from airflow_provider_orderedkafka.errors import SettingError
+from ...core.notation.spelling import counted
+from ...core.order.positions import whole_number
+from ...errors import SettingError
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
 
-    from airflow_provider_orderedkafka.reader import Batches
+    from ...reader import Batches
 
 FORMATS: Final = ("table", "json", "jsonl", "arrow", "parquet")
 AROUND: Final = 10
@@ -90,8 +90,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _batches(arguments: argparse.Namespace) -> "Batches":
-    from airflow_provider_orderedkafka.decoding.formats import Decode
-    from airflow_provider_orderedkafka.reader import read
+    from ...decoding.formats import Decode
+    from ...reader import read
 
     servers = _servers(arguments)
     place: dict[str, Any] = {"start": arguments.start, "end": arguments.end}
@@ -135,8 +135,7 @@ def _servers(arguments: argparse.Namespace) -> str | Mapping[str, Any]:
         return str(arguments.bootstrap_servers)
     if arguments.config is not None:
         return _settings(arguments.config)
-    from airflow_provider_orderedkafka.hooks.ordered_kafka import OrderedKafkaHook
-
+    from ...hooks.ordered_kafka import OrderedKafkaHook
     from .at_airflow import airflow
 
     with airflow():
@@ -185,7 +184,7 @@ def _check_around(arguments: argparse.Namespace, columns: list[str] | None) -> N
 
 def _window(servers: Any, arguments: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
     """Where to begin and to end so that what came before and after the record is between, in every partition."""
-    from airflow_provider_orderedkafka.reader import around
+    from ...reader import around
 
     found = _PLACE.fullmatch(arguments.around)
     assert found is not None

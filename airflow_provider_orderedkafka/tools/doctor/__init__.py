@@ -5,9 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
 from typing import Any
 
-from airflow_provider_orderedkafka.compat.airflow import version_of
-from airflow_provider_orderedkafka.errors import FINAL
-
+from ...compat.airflow import version_of
+from ...errors import FINAL
 from .installed import Finding, Tries, as_json, as_table, installed, must_be_mended
 
 

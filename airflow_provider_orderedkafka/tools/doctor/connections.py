@@ -30,21 +30,20 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from airflow_provider_orderedkafka.compat.airflow import has_asset_state, server_context
-from airflow_provider_orderedkafka.core.notation.spelling import counted
-from airflow_provider_orderedkafka.core.notation.subscriptions import Named
-from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
-from airflow_provider_orderedkafka.kafka.clients.answers import Patience, gather
-from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
-from airflow_provider_orderedkafka.kafka.clients.pools import admin
-from airflow_provider_orderedkafka.kafka.lookup.topics import discover
-from airflow_provider_orderedkafka.loads.mirror import group_of
-
+from ...compat.airflow import has_asset_state, server_context
+from ...core.notation.spelling import counted
+from ...core.notation.subscriptions import Named
+from ...errors import OrderedKafkaError, SettingError
+from ...kafka.clients.answers import Patience, gather
+from ...kafka.clients.config import KafkaConfig
+from ...kafka.clients.pools import admin
+from ...kafka.lookup.topics import discover
+from ...loads.mirror import group_of
 from .installed import Finding, Status, Tries, spark_behind
 
 if TYPE_CHECKING:
-    from airflow_provider_orderedkafka.operators.resolve import ResolveOffsetRangeOperator
-    from airflow_provider_orderedkafka.services import Service
+    from ...operators.resolve import ResolveOffsetRangeOperator
+    from ...services import Service
 
 File = tuple[str, Mapping[str, Any] | None]
 _REACHABLE = "Name a location that Airflow's workers, Spark's driver and its executors reach, and let them write there"
@@ -189,7 +188,7 @@ def main(asked: str, home: str) -> Iterator[Finding]:
     yield from _spark(tries, spark, missing)
     yield _ledgers()
     if tries.dags:
-        from airflow_provider_orderedkafka.compat.airflow import dags_of_files
+        from ...compat.airflow import dags_of_files
 
         files = dags_of_files()
         yield from compared(files)
@@ -256,7 +255,7 @@ def _text(error: Exception) -> str:
 
 def _spark(tries: Tries, connection: Any, missing: Status) -> Iterator[Finding]:
     """Findings on the connection, and on the spark-submit that it, or a load, names."""
-    from airflow_provider_orderedkafka.hooks.submission import BINARY, master_of
+    from ...hooks.submission import BINARY, master_of
 
     conn_id = tries.spark_conn_id
     if connection is None:
@@ -281,7 +280,7 @@ def _ledgers() -> Finding:
     """Where loads keep their ledgers that name no location."""
     from airflow.version import version
 
-    from airflow_provider_orderedkafka.locations import VARIABLE, default_location
+    from ...locations import VARIABLE, default_location
 
     location = default_location()
     if location or has_asset_state():
@@ -321,8 +320,8 @@ def compared(files: Iterable[File]) -> Iterator[Finding]:
 
 def _ledgers_of(dag: Any) -> set[tuple[str, str]]:
     """The ledgers that a DAG's runs move, by where they are kept and the load; a replay moves none."""
-    from airflow_provider_orderedkafka.locations import location_for
-    from airflow_provider_orderedkafka.operators.resolve import ResolveOffsetRangeOperator
+    from ...locations import location_for
+    from ...operators.resolve import ResolveOffsetRangeOperator
 
     tasks = [each for each in dag.tasks if isinstance(each, ResolveOffsetRangeOperator) and each.mode != "replay"]
     return {(location_for(each.load.name, each.load.ledger) or "", each.load.name) for each in tasks}
@@ -335,7 +334,7 @@ def _twice(load: str, found: list[str]) -> Finding:
 
 def services(files: Sequence[File], missing: Status) -> Iterator[Finding]:
     """Findings on each load that a service runs: provider, connection, code, secrets, checkpoint."""
-    from airflow_provider_orderedkafka.services import Service
+    from ...services import Service
 
     for _, dags in files:
         for task in (each for dag in (dags or {}).values() for each in _resolving(dag)):
@@ -350,7 +349,7 @@ def services(files: Sequence[File], missing: Status) -> Iterator[Finding]:
 
 
 def _resolving(dag: Any) -> "list[ResolveOffsetRangeOperator]":
-    from airflow_provider_orderedkafka.operators.resolve import ResolveOffsetRangeOperator
+    from ...operators.resolve import ResolveOffsetRangeOperator
 
     return [each for each in dag.tasks if isinstance(each, ResolveOffsetRangeOperator)]
 
@@ -379,14 +378,14 @@ def _way_there(title: str, service: "Service", missing: Status) -> Finding:
 
 
 def _places(service: "Service", task: "ResolveOffsetRangeOperator") -> list[str]:
-    from airflow_provider_orderedkafka.hooks.launching import packaged_for
+    from ...hooks.launching import packaged_for
 
     own = "" if task.rows.application is None else task.rows.application.file
     return [*service.places, service.application(own, packaged_for(task.to))]
 
 
 def _code(title: str, place: str) -> Finding:
-    from airflow_provider_orderedkafka.locations import is_there
+    from ...locations import is_there
 
     seen = is_there(place)
     if seen is False:
@@ -396,7 +395,7 @@ def _code(title: str, place: str) -> Finding:
 
 def _secrets(title: str, service: "Service", task: "ResolveOffsetRangeOperator") -> Finding:
     """Whether the service can be given the load's Kafka settings."""
-    from airflow_provider_orderedkafka.job import job_of
+    from ...job import job_of
 
     try:
         with server_context():
@@ -419,8 +418,8 @@ def connection_named(conn_id: str) -> Any:
 
 def checkpoint(location: str) -> Finding:
     """Write, read and delete a document, as Airflow's tasks reach the location."""
-    from airflow_provider_orderedkafka.locations import path_of
-    from airflow_provider_orderedkafka.storage import join, local_path
+    from ...locations import path_of
+    from ...storage import join, local_path
 
     name = f"orderedkafka-doctor-{uuid.uuid4().hex}"
     try:

@@ -11,12 +11,12 @@ from importlib import metadata
 from pathlib import Path
 from typing import Final, Literal
 
-from airflow_provider_orderedkafka.compat.airflow import TRIED
-from airflow_provider_orderedkafka.core.notation.secrets import masked
-from airflow_provider_orderedkafka.core.notation.spelling import counted
-from airflow_provider_orderedkafka.errors import OrderedKafkaError, SettingError
-from airflow_provider_orderedkafka.tools import GREEN, RED, YELLOW, painted
-from airflow_provider_orderedkafka.tools.broker.java import HOW_TO_INSTALL, OLDEST, find_java, installed_java
+from ...compat.airflow import TRIED
+from ...core.notation.secrets import masked
+from ...core.notation.spelling import counted
+from ...errors import OrderedKafkaError, SettingError
+from .. import GREEN, RED, YELLOW, painted
+from ..broker.java import HOW_TO_INSTALL, OLDEST, find_java, installed_java
 
 Status = Literal["ok", "warning", "broken"]
 
@@ -182,8 +182,8 @@ def _java(missing: Status) -> Finding:
 
 def spark_behind(binary: str) -> Iterator[Finding]:
     """A finding on the Spark that this program starts; none where it cannot be seen."""
-    from airflow_provider_orderedkafka.hooks.fitting import InstalledSpark
-    from airflow_provider_orderedkafka.hooks.spark_process import interpreter_environment
+    from ...hooks.fitting import InstalledSpark
+    from ...hooks.spark_process import interpreter_environment
 
     try:
         environment = interpreter_environment(binary)
