@@ -104,11 +104,7 @@ def rest_of(loaded: Range, start: Place) -> Span:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What was counted of a batch, or of all batches so far; `read_in` and `late_in` have the records by partition.
-
-    Brokers sent `fetched_bytes` to its tasks in `requests`, at least, None where a task does not know it;
-    `needed_bytes` is about what the records have.
-    """
+    """What was counted of a batch, or of all batches so far; `read_in` and `late_in` have the records by partition."""
 
     rows_read: int = 0
     rows_emitted: int = 0
@@ -121,9 +117,6 @@ class Tally:
     may_be_out_of_order: int = 0
     late_in: Offsets = Offsets()  # noqa: RUF009 - it never changes
     read_in: Offsets = Offsets()  # noqa: RUF009 - it never changes
-    fetched_bytes: int | None = 0
-    needed_bytes: int = 0
-    requests: int | None = 0
 
     @property
     def rows(self) -> int:
@@ -131,8 +124,7 @@ class Tally:
         return self.rows_emitted + self.dead_letters
 
     def plus(self, other: Self) -> Self:
-        pairs = ((getattr(self, field.name), getattr(other, field.name)) for field in fields(self))
-        sums: list[Any] = [None if None in pair else pair[0] + pair[1] for pair in pairs]
+        sums: list[Any] = [getattr(self, field.name) + getattr(other, field.name) for field in fields(self)]
         return type(self)(*sums)
 
 

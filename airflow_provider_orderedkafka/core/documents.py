@@ -267,9 +267,7 @@ class Report(Document):
     `fingerprint` is the range's, `late_in` has the late records by partition; version 1 wrote neither. From version 3
     on it has what an audit needs: the `range`, the hash of its `job`, its `destination`, where that ended `before` the
     first batch and `after` the last, and the records `read_in` each partition. With a row limit, it says how many rows
-    that has let through, dead letters among them, and how long this attempt counted for it. For the records and the
-    last attempt's plan brokers sent `fetched_bytes` in `requests`, at least, None if that is not known; `needed_bytes`
-    is about what the records have in a log that is not compressed.
+    that has let through, dead letters among them, and how long this attempt counted for it.
     """
 
     range_id: str
@@ -302,9 +300,6 @@ class Report(Document):
     read_in: Offsets = Offsets()  # noqa: RUF009 - it never changes
     let_through: int | None = None
     counting_ms: int = 0
-    fetched_bytes: int | None = None
-    needed_bytes: int = 0
-    requests: int | None = None
 
     def is_of(self, loaded: Range) -> bool:
         """Whether it is about this range, and not another of the same name. Version 1 compares names only."""

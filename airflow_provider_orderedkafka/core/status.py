@@ -99,8 +99,7 @@ class RangeRow:
 
     `begin` and `end` are the times of its cuts; `lag` is how many offsets were not loaded when it was planned. `run` is
     `<dag id>/<run id>`, `task` the task that loads it. Times of the attempt are those of the last one. `by` is who gave
-    it up, `audit` what was found when its output was read again. For `needed_bytes` of records brokers sent
-    `fetched_bytes` in `requests`, None if that is not known.
+    it up, `audit` what was found when its output was read again.
     """
 
     id: str
@@ -133,9 +132,6 @@ class RangeRow:
     progress: Progress | None = None
     written: tuple[BatchRow, ...] = ()
     audit: AuditRow | None = None
-    fetched_bytes: int | None = None
-    needed_bytes: int = 0
-    requests: int | None = None
 
     @property
     def open(self) -> bool:
@@ -364,9 +360,6 @@ def _reported(row: RangeRow, report: Report) -> RangeRow:
         rows_read=report.rows_read,
         replayed=report.replayed,
         bytes_read=report.bytes_read,
-        fetched_bytes=report.fetched_bytes,
-        needed_bytes=report.needed_bytes,
-        requests=report.requests,
     )
 
 

@@ -4,7 +4,7 @@ import { taskPage } from "./airflow.js";
 import { plot } from "./charts.js";
 import { ago, bar, h, table } from "./html.js";
 import { audited, behind, duration, hasLedger, isOpen, limit, links, nextRun, openRanges, progress, remarks, state } from "./parts.js";
-import { amount, count, day, moment, number, percent, short, span } from "./words.js";
+import { count, day, moment, number, percent, short, span } from "./words.js";
 
 /** The sections of a load's page, each with what it shows, so that only what changes is drawn anew. */
 export function sections({ status, tasks, run }) {
@@ -137,20 +137,12 @@ function ranges(status, run) {
     { name: "State", cell: (range) => [state(range), range.error && !isOpen(range) ? h("div", { class: "quiet error" }, range.by ? `by ${range.by}: ` : null, range.error) : null, audited(range)] },
     { name: "Offsets", kind: "number", cell: (range) => number(range.offsets) },
     { name: "Rows", kind: "number", cell: (range) => [number(range.rows_written), remarks(range)] },
-    { name: "Fetched", kind: "number", cell: fetched },
     { name: "Took", kind: "number", cell: (range) => (duration(range) === null ? "–" : span(duration(range))) },
     { name: "Attempts", kind: "number", cell: (range) => number(range.attempts) },
     { name: "Run and log", cell: links },
     { name: "Why", kind: "why", cell: (range) => range.reason },
   ];
   return section("Ranges", h("div", { class: "panel" }, table("The newest ranges, the newest first", columns, rows, { class: "cards" })));
-}
-
-/** What brokers sent for a range: each byte once is 1.00, a compressed topic less. */
-function fetched({ fetched_bytes: bytes, needed_bytes: needed, requests }) {
-  if (!requests) return "–";
-  const words = `${count(requests, "request")}, for records of about ${amount(needed)}`;
-  return h("span", { title: words }, amount(bytes), needed ? h("div", { class: "quiet" }, `${(bytes / needed).toFixed(2)} of needed`) : null);
 }
 
 function partitions(lag) {

@@ -10,13 +10,6 @@ const UNITS = [["d", 86_400_000], ["h", 3_600_000], ["min", 60_000], ["s", 1_000
 export const number = (value) => whole.format(value);
 export const short = (value) => (value < 10_000 ? whole.format(Math.round(value)) : brief.format(value));
 export const percent = (share) => `${(share * 100).toFixed(share > 0 && share < 0.1 ? 1 : 0)} %`;
-const AMOUNTS = [["GB", 1e9], ["MB", 1e6], ["kB", 1e3]];
-
-/** A number of bytes: "1.2 GB". */
-export function amount(bytes) {
-  const [unit, size] = AMOUNTS.find(([, each]) => bytes >= each) ?? ["B", 1];
-  return `${(bytes / size).toFixed(size > 1 && bytes < 10 * size ? 1 : 0)} ${unit}`;
-}
 
 export const count = (value, noun) => `${number(value)} ${noun}${value === 1 ? "" : "s"}`;
 export const moment = (at) => clock.format(at);

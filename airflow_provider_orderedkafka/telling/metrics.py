@@ -12,7 +12,6 @@ COUNTS = {
     "rows_read": "rows_read",
     "rows_written": "rows_emitted",
     **{name: name for name in ("late", "replayed", "dead_letters", "may_be_doubled", "may_be_out_of_order", "lost")},
-    **{name: name for name in ("fetched_bytes", "needed_bytes", "requests")},
 }
 """Counters of a commit, with what the report calls them."""
 
@@ -38,8 +37,7 @@ def attempted(load: str) -> None:
 
 def committed(load: str, report: Report, lag: Lag | None, left: Offsets | None = None) -> None:
     """A range was committed, for the first time, and so much is `left` in each partition."""
-    counts = {name: getattr(report, field) for name, field in COUNTS.items()}
-    _count(load, {"commits": 1, **{name: count for name, count in counts.items() if count is not None}})
+    _count(load, {"commits": 1, **{name: getattr(report, field) for name, field in COUNTS.items()}})
     stats().timing(f"orderedkafka.{load}.duration", report.ended_at - report.started_at, tags={"load": load})
     if lag is not None:
         _gauges(load, {**_of_lag(lag), **_of_partitions(left)})

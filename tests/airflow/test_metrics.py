@@ -96,18 +96,7 @@ def test_a_run_sends_what_was_planned_read_and_written_and_the_lag_that_is_left(
         "may_be_doubled": ["3|c"],
         "may_be_out_of_order": ["4|c"],
         "lost": ["5|c"],
-        "fetched_bytes": ["600|c"],
-        "needed_bytes": ["500|c"],
-        "requests": ["6|c"],
     }
-
-
-def test_a_run_that_does_not_know_what_was_fetched_sends_nothing_of_it(statsd, bench):
-    bench.write(7)
-    assert bench.dag("max_offsets=5", f'to="topic:{bench.output}"').test().state == "success"
-    told = statsd.told(bench.load)
-    assert told["rows_read"] == ["5|c"]
-    assert told.keys().isdisjoint({"fetched_bytes", "requests"})
 
 
 def test_a_run_that_waits_sends_how_much_there_is_each_time_that_the_triggerer_looks(statsd, bench):

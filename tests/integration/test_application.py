@@ -51,9 +51,6 @@ def test_a_plain_copy_has_every_record_once_unchanged_and_in_order_for_each_key(
     assert sum(report.after.topics.values()) == 300
     assert report.before.ids == report.after.ids == {output: report.before.ids[output]}
     assert report.bytes_read == sum(len(each.record.key) + len(each.record.value) for each in expected)
-    assert report.needed_bytes == report.bytes_read + 10 * 300  # what frames a record
-    assert report.fetched_bytes > report.needed_bytes
-    assert 0 < report.requests < report.rows_read
     assert app.left() == ["report.json"]
 
 

@@ -1,17 +1,10 @@
 """What a broker sends for what is read, counted by a proxy between the two: each byte once."""
 
-import logging
-import os
-import pickle
 import re
-from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass, field, replace
-from types import SimpleNamespace
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
-import pyarrow as pa
 import pytest
-from confluent_kafka import libversion
 from support.proxied import ProxiedKafka
 from support.records import Record, Records
 from support.slices import FAR
@@ -21,20 +14,18 @@ from airflow_provider_orderedkafka.core.order.cuts import NO_FLOOR, Slice, Span
 from airflow_provider_orderedkafka.core.order.planning import Planner, split, worthwhile
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.kafka.clients import pools
-from airflow_provider_orderedkafka.kafka.clients.pools import ReadSettings, ReadTally
+from airflow_provider_orderedkafka.kafka.clients.pools import ReadSettings
 from airflow_provider_orderedkafka.kafka.lookup import log as lookup
 from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
 from airflow_provider_orderedkafka.kafka.read.slices import fetching, read_slice
-from airflow_provider_orderedkafka.kafka.replay.landed import Landed
-from airflow_provider_orderedkafka.spark.lanes.frames import Counters, ReadRecords
-from airflow_provider_orderedkafka.spark.lanes.kafka_lanes import Read, TaskSettings
-from airflow_provider_orderedkafka.spark.lanes.making import Making
 
 PARTITIONS, EACH, SIZE = 20, 1_000, 1_000
 NEEDED = PARTITIONS * EACH * SIZE
 BATCH = 100_000
 IN_VAIN = 1.25
 """Of what is needed, with what stands around the records, and with batches that are sent again."""
+FRAME = 10
+"""Bytes of a record besides its value, about."""
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +36,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProxiedKafka]:
 
 @pytest.fixture(scope="module")
 def log(kafka: ProxiedKafka) -> KafkaLog:
-    """One that is not counted."""
+    """One whose answers the proxy does not see."""
     return KafkaLog({"bootstrap.servers": kafka.bootstrap_servers})
 
 
@@ -121,9 +112,9 @@ def test_full_batches_of_java_s_default_size_fill_a_request_without_a_rest(kafka
     Records(kafka.bootstrap_servers).produce(topic, even, **{"batch.size": 16_384, "linger.ms": 60_000})
     ends = Offsets({TopicPartition(topic, partition): each for partition in range(PARTITIONS)})
     (whole,) = Planner(log, Span(Offsets(dict.fromkeys(ends, 0)), ends, NO_FLOOR, FAR)).slices(each * PARTITIONS)
-    before, tally = pools.sent(), ReadTally()
-    assert list(read_slice(whole, ReadSettings({"bootstrap.servers": kafka.bootstrap_servers}), tally))
-    assert (pools.sent() - before).fetched_bytes < IN_VAIN * tally.needed
+    before = kafka.proxy.answered
+    assert list(read_slice(whole, ReadSettings({"bootstrap.servers": kafka.proxied_servers})))
+    assert kafka.proxy.answered - before < IN_VAIN * PARTITIONS * each * (size + FRAME)
 
 
 def thin_topic(kafka: ProxiedKafka, name: str, batch: int) -> list[Slice]:
@@ -138,11 +129,11 @@ def thin_topic(kafka: ProxiedKafka, name: str, batch: int) -> list[Slice]:
 
 def in_vain(kafka: ProxiedKafka, slices: list[Slice], **more: int) -> float:
     """What came over what is needed, as one consumer reads all slices."""
-    settings = replace(ReadSettings({"bootstrap.servers": kafka.bootstrap_servers}), **more)
-    before, tally = pools.sent(), ReadTally()
+    settings = replace(ReadSettings({"bootstrap.servers": kafka.proxied_servers}), **more)
+    before = kafka.proxy.answered
     with fetching(slices, settings) as fetching_settings:
-        assert sum(each.num_rows for one in slices for each in read_slice(one, fetching_settings, tally)) == 50_000
-    return (pools.sent() - before).fetched_bytes / tally.needed
+        assert sum(each.num_rows for one in slices for each in read_slice(one, fetching_settings)) == 50_000
+    return (kafka.proxy.answered - before) / (50_000 * (200 + FRAME))
 
 
 def test_requests_have_room_for_whole_batches_of_whatever_size_a_topic_has(kafka: ProxiedKafka) -> None:
@@ -157,100 +148,20 @@ def test_a_look_at_a_batch_takes_one_of_them_however_the_answer_comes(
     kafka: ProxiedKafka, planner: Planner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lookup, "_ASK", 1)  # as if all that was asked for had come at once
-    before = pools.sent()
-    assert KafkaLog({"bootstrap.servers": kafka.bootstrap_servers}).batch_at(planner.span.partitions[0], 0, EACH)
-    assert (pools.sent() - before).fetched_bytes < 2.5 * BATCH
+    before = kafka.proxy.answered
+    assert KafkaLog({"bootstrap.servers": kafka.proxied_servers}).batch_at(planner.span.partitions[0], 0, EACH)
+    assert kafka.proxy.answered - before < 2.5 * BATCH
 
 
 def test_a_plan_looks_into_few_partitions(kafka: ProxiedKafka, planner: Planner) -> None:
-    seen = KafkaLog({"bootstrap.servers": kafka.bootstrap_servers, "client.id": "looks"})
-    before = pools.sent()
+    seen = KafkaLog({"bootstrap.servers": kafka.proxied_servers, "client.id": "looks"})
+    before = kafka.proxy.answered
     assert len(Planner(seen, planner.span).slices(5_000)) == 4
-    assert (pools.sent() - before).fetched_bytes < 4 * BATCH
+    assert kafka.proxy.answered - before < 4 * BATCH
 
 
-def test_what_is_said_to_have_come_is_what_a_proxy_counts(
-    kafka: ProxiedKafka, planner: Planner, caplog: pytest.LogCaptureFixture
+def test_of_a_batch_whose_size_the_client_says_in_other_words_nothing_is_known(
+    planner: Planner, log: KafkaLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings, tally = ReadSettings({"bootstrap.servers": kafka.proxied_servers, "client.id": "counted"}), ReadTally()
-    slices = planner.slices(5_000)
-    before, answered = pools.sent(), kafka.proxy.answered
-    with caplog.at_level(logging.DEBUG), fetching(slices, settings) as fetching_settings:
-        for slice_ in slices:
-            assert list(read_slice(slice_, fetching_settings, tally))
-    came = pools.sent() - before
-    assert came.fetched_bytes == pytest.approx(kafka.proxy.answered - answered, rel=0.02), libversion()
-    assert tally.needed == NEEDED + 10 * PARTITIONS * EACH  # what frames a record
-    assert tally.needed < came.fetched_bytes < IN_VAIN * NEEDED
-    assert 0 < came.requests < PARTITIONS * EACH / 10
-    assert not caplog.records  # of what the client says for it
-
-
-@dataclass
-class Kept:
-    """What a task reports, without Spark."""
-
-    counts: dict[Hashable, int] = field(default_factory=dict)
-
-    def add(self, piece: Hashable, count: int) -> None:
-        """As a task's counter does."""
-        if count:
-            self.counts[piece] = count
-
-    def total(self) -> int:
-        """All of it."""
-        return sum(self.counts.values())
-
-
-@pytest.mark.parametrize("words", ["as they are", "of another release"])
-def test_what_came_is_not_known_rather_than_nothing_where_the_client_says_it_in_other_words(
-    kafka: ProxiedKafka, planner: Planner, words: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if words != "as they are":
-        monkeypatch.setattr(pools, "_FETCHED", re.compile("Got a fetch of ([0-9]+) bytes"))
-    settings: Any = ReadSettings({"bootstrap.servers": kafka.bootstrap_servers})
-    write: Any = SimpleNamespace(source=None)
-    kept: list[Any] = [Kept() for _ in range(11)]
-    slices = planner.slices(10_000)
-    direct = Read(TaskSettings(settings, write, Making(), "one", None, same_keys=False, surplus=None))
-    assert sum(rows.num_rows for rows in direct.share([(each, Landed()) for each in slices])) == PARTITIONS * EACH
-    counters = Counters(None, *kept)
-    frames = ReadRecords([pickle.dumps((each, None)) for each in slices], settings, Making(), counters)
-    numbers = pa.RecordBatch.from_pydict({"id": list(range(len(slices)))})
-    assert sum(rows.num_rows for rows in frames(iter([numbers]))) == PARTITIONS * EACH
-    for tally in (direct.tally, counters.tally(), direct.tally.plus(direct.tally)):
-        assert tally.needed_bytes >= NEEDED
-        if words == "as they are":
-            assert tally.fetched_bytes > NEEDED
-            assert tally.requests > 0
-        else:
-            assert (tally.fetched_bytes, tally.requests) == (None, None)
-
-
-def test_a_process_that_is_forked_while_another_thread_counts_can_count() -> None:
-    counting = pools.ClientLog(logging.INFO)
-    with pools._counted._lock:
-        child = os.fork()
-        if child == 0:
-            counting.log(logging.DEBUG, "%s", "Received FetchResponse (v16, 12 bytes, CorrId 1, rtt 0.5ms)")
-            os._exit(0 if pools.sent().fetched_bytes >= 12 else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-
-
-@pytest.mark.parametrize(
-    ("asked", "debug", "heard"),
-    [
-        ({}, "protocol", ["a warning", "an error"]),
-        ({"log_level": "3"}, "protocol", ["an error"]),
-        ({"debug": "fetch"}, "fetch,protocol", ["all of it", "a warning", "an error"]),
-    ],
-)
-def test_the_client_says_in_detail_what_it_was_asked_for(
-    asked: dict[str, str], debug: str, heard: list[str], caplog: pytest.LogCaptureFixture
-) -> None:
-    made = pools.counted(asked)
-    assert made["debug"] == debug
-    with caplog.at_level(logging.DEBUG):
-        for level, said in ((logging.DEBUG, "all of it"), (logging.WARNING, "a warning"), (logging.ERROR, "an error")):
-            made["logger"].log(level, "%s, %s", asked, said)  # what was said lately is not said again
-    assert [record.args[-1] for record in caplog.records if record.args] == heard
+    monkeypatch.setattr(pools, "_FETCHED", re.compile("Got a fetch of ([0-9]+) bytes"))
+    assert log.batch_at(planner.span.partitions[0], 0, EACH) is None

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from support.loop import a_range, place
-from support.messages import naming, says
+from support.messages import naming
 
 from airflow_provider_orderedkafka.core.batches import Allotment, Counts, Note, Setup, Tally
 from airflow_provider_orderedkafka.core.documents import Range, Report
@@ -16,7 +16,6 @@ from airflow_provider_orderedkafka.core.order.positions import Offsets
 from airflow_provider_orderedkafka.decoding.formats import Decode, Json
 from airflow_provider_orderedkafka.errors import SettingError, StateError
 from airflow_provider_orderedkafka.job import Job, Rows
-from airflow_provider_orderedkafka.kafka.clients.pools import Traffic
 from airflow_provider_orderedkafka.outputs import KafkaOutput
 from airflow_provider_orderedkafka.spark.application.report import Ending, report, summary
 from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
@@ -380,19 +379,6 @@ def test_the_report_in_words_names_what_is_in_doubt() -> None:
         "1 lost to retention before they were read",
     ):
         assert f"\n  {remark}\n" in said
-
-
-def test_what_came_is_in_the_report_with_what_planning_fetched_or_is_said_to_be_not_known() -> None:
-    total = Tally(rows_read=10, fetched_bytes=2_000, needed_bytes=1_000, requests=2)
-    for tally, came, said in (
-        (total, (2_500, 3), "2,500 bytes in 3 requests"),
-        (replace(total, fetched_bytes=None, requests=None), (None, None), "not known"),
-    ):
-        ending = Ending(1, 0, 1, planning=Traffic(500, 1))
-        found = report(a_range(), Counts(1, tally, tally, 1, place(10), limit_spent=False), ending)
-        assert (found.fetched_bytes, found.requests) == came
-        assert says(summary(a_range(), found), f"\n  fetched   {said} ... 1,000 bytes\n")
-    assert (failed().fetched_bytes, failed().requests) == (None, None)
 
 
 def test_where_rows_were_there_already_the_report_in_words_says_at_most_how_many_offsets_are_lost() -> None:

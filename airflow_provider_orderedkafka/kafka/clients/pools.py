@@ -4,20 +4,8 @@ Consumers are borrowed, one user at a time; an admin client is shared by all cal
 A client is useless after a fork, so a process should fork before it has clients, as Airflow and Spark do: if a client
 of the parent is looking up a host name at that moment, the C library's lock stays held in the child, and the child's
 own clients never connect.
-
-What brokers have sent to the consumers of this process is counted:
-
-    before = sent()
-    ...                             read
-    sent() - before                 what came meanwhile
-
-librdkafka's statistics are emitted at intervals alone, none when a consumer is done, and those of an idle one are never
-taken. With `debug=protocol` it says how many bytes each answer has, as it comes: seen with librdkafka 2.12 to 2.16.
-The log goes with the consumer's other events, so it is heard while reading. Where a release words it otherwise, nothing
-is counted although records came: then what came `is_unknown`, which is not 0.
 """
 
-import logging
 import math
 import os
 import re
@@ -82,8 +70,7 @@ class ReadTally:
 
     `bytes`, of keys and values as far as these were asked for, and, by partition, `read` and `late` are of the records
     handed on, of which those `beyond` belong behind the end of their batch; `lost` is how many offsets of each
-    partition retention had deleted, if losses are counted instead of raised. `needed` is about how many bytes a broker
-    had to send for the records, where they are not compressed.
+    partition retention had deleted, if losses are counted instead of raised.
     """
 
     read: Counter[TopicPartition] = field(default_factory=Counter)
@@ -91,7 +78,6 @@ class ReadTally:
     late: Counter[TopicPartition] = field(default_factory=Counter)
     lost: dict[TopicPartition, int] = field(default_factory=dict)
     beyond: int = 0
-    needed: int = 0
 
     @property
     def records(self) -> int:
@@ -176,6 +162,11 @@ _RECORD_BYTES = 1_000  # about
 _MUCH = 50_000
 _KEPT_TROUBLES = 20
 
+PROTOCOL: Final = {"debug": "protocol"}
+"""With this a consumer's `answers` are counted."""
+
+_FETCHED: Final = re.compile(r"Received FetchResponse \(v\d+, (\d+) bytes")
+
 # What the reader relies on.
 _REQUIRED = {
     "auto.offset.reset": "error",
@@ -185,13 +176,29 @@ _REQUIRED = {
 }
 
 
+class Answers:
+    """The log of a consumer with `debug=protocol`, which says how many bytes each answer to a fetch has, as it comes.
+
+    So it does with librdkafka 2.12 to 2.16. Where a release words it otherwise, `bytes` stays 0.
+    """
+
+    def __init__(self) -> None:
+        self.bytes = 0
+
+    def log(self, level: int, form: str, *said: Any) -> None:
+        if found := _FETCHED.search(str(said[-1])):
+            self.bytes += int(found[1])
+        CLIENT_LOG.log(level, form, *said)
+
+
 @dataclass(slots=True)
 class PooledConsumer:
-    """A consumer, the errors that its client reported in the background, and its configuration."""
+    """A consumer, the errors that its client reported in the background, its configuration, and what was answered."""
 
     consumer: Any
     troubles: deque[Any]
     config: Mapping[str, str] = field(default_factory=dict)
+    answers: Answers = field(default_factory=Answers)
 
 
 _idle: PerProcess[list[PooledConsumer]] = PerProcess()
@@ -241,11 +248,12 @@ def pooled_consumer(settings: ReadSettings, fetch: int = _FETCH_BYTES[-1]) -> It
     pooled = pooled or _make(config)
     pooled.consumer.poll(0.0)  # what it heard while nobody read may be over
     pooled.troubles.clear()
+    pooled.answers.bytes = 0
     try:
         yield pooled
-        _let_go(pooled.consumer)
+        pooled.consumer.unassign()
     except GeneratorExit:  # whoever reads has enough
-        _let_go(pooled.consumer)
+        pooled.consumer.unassign()
         idle.append(pooled)
         raise
     except BaseException:
@@ -260,17 +268,14 @@ def _spare(found: Mapping[Key, list[PooledConsumer]], idle: list[PooledConsumer]
     return [kept.pop() for kept in others[: max(len(others) - _MOST_IDLE, 0)]]
 
 
-def _let_go(consumer: Any) -> None:
-    consumer.unassign()
-    consumer.poll(0.0)  # hear what came until now: it is counted
-
-
 def _make(config: Mapping[str, str]) -> PooledConsumer:
     from confluent_kafka import Consumer
 
     troubles: deque[Any] = deque(maxlen=_KEPT_TROUBLES)
-    consumer = new_client(Consumer, counted(client_config(config, "consumer", {"error_cb": troubles.append})))
-    return PooledConsumer(consumer, troubles, config)
+    answers = Answers()
+    heard = {"logger": answers} if config.items() >= PROTOCOL.items() else {}
+    consumer = new_client(Consumer, client_config(config, "consumer", {"error_cb": troubles.append, **heard}))
+    return PooledConsumer(consumer, troubles, config, answers)
 
 
 _MOST_SIDE_BY_SIDE: Final = 3
@@ -369,72 +374,3 @@ def admin(config: Mapping[str, str]) -> Admin:
 
 FRAME: Final = 10
 """About the bytes of a record in a broker's log, besides key, value and headers: lengths, differences to the batch."""
-
-_DEBUG: Final = "debug"
-_PROTOCOL: Final = "protocol"
-_LOG_LEVEL: Final = "log_level"
-_LEVELS: Final = {"3": logging.ERROR, "4": logging.WARNING, "7": logging.DEBUG}
-"""Those of syslog that are often set, as Python has them."""
-
-_FETCHED: Final = re.compile(r"Received FetchResponse \(v\d+, (\d+) bytes")
-
-
-@dataclass(frozen=True, slots=True)
-class Traffic:
-    """The bytes of the answers to fetches, compressed as they came, and how many answers these were."""
-
-    fetched_bytes: int = 0
-    requests: int = 0
-
-    def __sub__(self, before: Self) -> Self:
-        return type(self)(self.fetched_bytes - before.fetched_bytes, self.requests - before.requests)
-
-    def is_unknown(self, records: int) -> bool:
-        """Whether this many records came although no answer was counted."""
-        return records > 0 and self.requests == 0
-
-
-class _Counted:
-    """The sum of all consumers. Some may be read in other threads; a fork may come while one of these counts."""
-
-    def __init__(self) -> None:
-        self.total = Traffic()
-        self.renew()
-
-    def renew(self) -> None:
-        self._lock = threading.Lock()
-
-    def add(self, size: int) -> None:
-        with self._lock:
-            self.total = Traffic(self.total.fetched_bytes + size, self.total.requests + 1)
-
-
-_counted: Final = _Counted()
-os.register_at_fork(after_in_child=_counted.renew)
-
-
-def sent() -> Traffic:
-    """What came so far, at least: answers that were on their way when a consumer was last listened to are missing."""
-    return _counted.total
-
-
-class ClientLog:
-    """The log of a consumer: counts what it fetched, and passes on what it would have said without that."""
-
-    def __init__(self, level: int) -> None:
-        self._level = level
-
-    def log(self, level: int, form: str, *said: Any) -> None:
-        if found := _FETCHED.search(str(said[-1])):
-            _counted.add(int(found[1]))
-        if level >= self._level:
-            CLIENT_LOG.log(level, form, *said)
-
-
-def counted(config: dict[str, Any]) -> dict[str, Any]:
-    """A consumer's configuration with which its traffic is counted."""
-    asked = config.get(_DEBUG)
-    level = _LEVELS.get(config.get(_LOG_LEVEL, ""), logging.INFO)
-    if asked:  # who wants the client's details gets these, too
-        return {**config, _DEBUG: f"{asked},{_PROTOCOL}", "logger": ClientLog(logging.DEBUG)}
-    return {**config, _DEBUG: _PROTOCOL, "logger": ClientLog(level)}

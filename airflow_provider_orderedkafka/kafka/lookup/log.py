@@ -32,7 +32,7 @@ from ...core.order.positions import TopicPartition
 from ...core.order.timeline import Answer, BatchSize, Sighting
 from ...errors import AccessDeniedError, DataLossError, OrderedKafkaError, UnknownTopicError, UnreachableError
 from ..clients.answers import DEADLINE, RECHECK_AFTER, UNKNOWN, listed, refusal
-from ..clients.pools import FRAME, PooledConsumer, ReadSettings, pooled_consumer, sent
+from ..clients.pools import PROTOCOL, PooledConsumer, ReadSettings, pooled_consumer
 from .topics import first_at, newest, recheck
 
 _WATERMARK_SECONDS: Final = 10.0
@@ -176,6 +176,11 @@ class PartitionReader:
         self._limits = limits
         self._events = PartitionEvents(pooled, deadline, recheck)
 
+    @property
+    def answered(self) -> int:
+        """How many bytes brokers have answered with, compressed as they came; 0 where the client does not say it."""
+        return self._pooled.answers.bytes
+
     def begin(self, starts: Mapping[TopicPartition, int]) -> None:
         self.positions |= starts
         if starts:
@@ -309,7 +314,10 @@ NO_TIMESTAMP: Final = -1
 # A look needs one record of each partition, so the broker should send little.
 _LITTLE: Final = {"fetch.message.max.bytes": "16384", "queued.min.messages": "1"}
 
-_ONE_BATCH: Final = {"fetch.message.max.bytes": "1", "queued.min.messages": "1"}
+_ONE_BATCH: Final = {"fetch.message.max.bytes": "1", "queued.min.messages": "1", **PROTOCOL}
+
+_FRAME: Final = 10
+"""About the bytes of a record in a broker's log, besides key, value and headers: lengths, differences to the batch."""
 
 
 class KafkaLog:
@@ -355,13 +363,13 @@ class KafkaLog:
 
     def batch_at(self, partition: TopicPartition, start: int, end: int) -> BatchSize | None:
         # A batch comes whole, and without what stands before the start: so its records are reckoned by its bytes.
-        before, records, size = sent(), 0, 0
+        records, size = 0, 0
         with self._reading({partition: start}, {partition: end}, _ONE_BATCH) as reader:
             while reader.positions[partition] < end and not records:
                 messages = reader.take()
                 records += len(messages)
-                size += sum(len(each.key() or b"") + len(each.value() or b"") + FRAME for each in messages)
-        came = (sent() - before).fetched_bytes
+                size += sum(len(each.key() or b"") + len(each.value() or b"") + _FRAME for each in messages)
+            came = reader.answered
         return BatchSize(max(records, came * records // size), max(came, size), came) if records and came else None
 
     def _reading(

@@ -8,7 +8,7 @@ from confluent_kafka import Message
 from numpy.typing import NDArray
 
 from ...core.order.positions import TopicPartition
-from ..clients.pools import FRAME, ReadSettings
+from ..clients.pools import ReadSettings
 from .columns import Arrivals, Header, Headers, Payloads, headers_of
 
 Ints = NDArray[np.int64]
@@ -61,17 +61,9 @@ class Part(NamedTuple):
     @property
     def bytes(self) -> int:
         """About how much memory it takes."""
-        return self._content + _HEADER_OVERHEAD * int(self.header_counts.sum()) + len(self.keys) * RECORD_OVERHEAD
-
-    @property
-    def needed(self) -> int:
-        """About how many bytes a broker has to send for it, where its log is not compressed."""
-        return self._content + len(self.keys) * FRAME
-
-    @property
-    def _content(self) -> int:
         payloads = sum(int(np.maximum(sizes, 0).sum()) for sizes in (self.key_sizes, self.value_sizes))
-        return payloads + int(self.header_sizes.sum())
+        headers = int(self.header_sizes.sum()) + _HEADER_OVERHEAD * int(self.header_counts.sum())
+        return payloads + headers + len(self.keys) * RECORD_OVERHEAD
 
     def only(self, which: Bools) -> "Part":
         if which.all():

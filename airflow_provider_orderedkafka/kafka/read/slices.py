@@ -55,7 +55,6 @@ def read_slice(
             part = fetched.joined()
             ordered = arrange(piece, part.columns.rank, part.columns.offset, part.columns.timestamp)
             tally.beyond += _beyond(piece, ordered)
-            tally.needed += part.needed
             builder = BatchBuilder(piece, part.arrivals(), ordered, settings.columns)
             tally.lose(fetched.lost)
             for partition, count in fetched.lost.items():

@@ -15,7 +15,7 @@ from ...core.next_range import rows_left
 from ...core.notation.spelling import counted
 from ...errors import FencedError, OrderedKafkaError, SettingError, StateError
 from ...job import Job
-from ...kafka.clients.pools import ReadSettings, sent
+from ...kafka.clients.pools import ReadSettings
 from ...kafka.lookup.survey import Brokers
 from ...storage import State, join, local_path
 from ..lanes.engine import SparkEngine
@@ -56,7 +56,6 @@ class Attempt:
         self._unprotected: str | None = None
         self._destination: Destination | None = None
         self._after: Ends | None = None
-        self._sent = sent()
 
     def run(self, loaded: Range, prepare: Callable[[], Writer]) -> Report:
         """Load the range; raise the error that ended it, after the report was written.
@@ -86,7 +85,6 @@ class Attempt:
         ending = Ending(self._lease.attempt, started, self._clock.now(), error, self._unprotected, self._destination)
         ending = ending if self._job is None else replace(ending, job=self._job.key)
         ending = ending if self._loop is None else replace(ending, counting=self._loop.counting)
-        ending = replace(ending, planning=sent() - self._sent)
         if error is None and counts is not None:
             before = ends_before(self._checkpoint.note, counts.batch)
             ending = replace(ending, before=before, after=self._after)

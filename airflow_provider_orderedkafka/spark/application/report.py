@@ -14,7 +14,6 @@ from ...core.notation.secrets import masked
 from ...core.notation.spelling import counted, shown_duration
 from ...core.notation.starts import Moment
 from ...errors import OrderedKafkaError
-from ...kafka.clients.pools import Traffic
 
 WIDTH = 30
 
@@ -122,10 +121,7 @@ class Watch:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How an attempt ended: at which moment, and with which error, if any; where its rows went, and how that ended.
-
-    `planning` is what brokers sent to the driver.
-    """
+    """How an attempt ended: at which moment, and with which error, if any; where its rows went, and how that ended."""
 
     attempt: int
     started_at: int
@@ -137,7 +133,6 @@ class Ending:
     after: Ends | None = None
     job: str = ""
     counting: float = 0.0
-    planning: Traffic = Traffic()  # noqa: RUF009 - it never changes
 
 
 def report(loaded: Range, counts: Counts | None, ending: Ending) -> Report:
@@ -146,9 +141,6 @@ def report(loaded: Range, counts: Counts | None, ending: Ending) -> Report:
     spent = rows_left(loaded.rows_left, total.rows) == 0
     reached = loaded.start if counts is None else counts.end
     complete = ending.error is None
-    told = asdict(total)
-    for name, count in asdict(ending.planning).items():
-        told[name] = None if told[name] is None else told[name] + count or None
     return Report(
         range_id=loaded.id,
         attempt=ending.attempt,
@@ -161,7 +153,7 @@ def report(loaded: Range, counts: Counts | None, ending: Ending) -> Report:
         error=None if ending.error is None else masked(str(ending.error)),
         unprotected=ending.unprotected,
         advice=_advice(ending.error, spent=spent),
-        **told,
+        **asdict(total),
         fingerprint=loaded.fingerprint,
         range=loaded,
         job=ending.job,
@@ -207,7 +199,6 @@ def summary(loaded: Range, found: Report) -> str:
         f"range {found.range_id}, attempt {found.attempt}: {_outcome(found)} after {took}",
         f"  read      {done:,} of {counted(loaded.offsets, 'offset')}, {counted(found.rows_read, 'row')}, "
         f"{counted(found.bytes_read, 'byte')}",
-        f"  fetched   {_fetched(found)}, for records of about {counted(found.needed_bytes, 'byte')}",
         f"  written   {counted(found.rows_emitted, 'row')} in {counted(found.batches, 'batch')}",
     ]
     if found.stop.floor.lowest >= 0:
@@ -223,12 +214,6 @@ def summary(loaded: Range, found: Report) -> str:
     if found.unprotected is not None:
         lines.append(f"  a replay would have written its batch twice: {found.unprotected}")
     return "\n".join([*lines, f"  {found.advice}"])
-
-
-def _fetched(found: Report) -> str:
-    if found.fetched_bytes is None or found.requests is None:
-        return "not known"
-    return f"{counted(found.fetched_bytes, 'byte')} in {counted(found.requests, 'request')}"
 
 
 def _outcome(found: Report) -> str:

@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import zip_longest
-from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -28,7 +27,7 @@ from ...core.notation.spelling import counted
 from ...core.order.cuts import NO_FLOOR, Close, Slice, Span
 from ...core.order.positions import Offsets, TopicPartition
 from ...errors import OrderedKafkaError, SettingError, TransformError
-from ...kafka.clients.pools import ReadSettings, ReadTally, Traffic, sent
+from ...kafka.clients.pools import ReadSettings, ReadTally
 from ...kafka.lookup.survey import Kafka
 from ...kafka.provenance import ERROR, SOURCE, SOURCE_FIELDS
 from ...kafka.read import columns as arrow
@@ -58,9 +57,6 @@ class Counters:
     placement: Placement | None
     records: TaskCounter
     bytes: TaskCounter
-    needed: TaskCounter
-    fetched: TaskCounter
-    requests: TaskCounter
     losses: TaskCounter
     misplaced: TaskCounter
     late: TaskCounter
@@ -70,30 +66,18 @@ class Counters:
 
     def add(self, number: int, tally: ReadTally, lost: int, elsewhere: int) -> None:
         self.bytes.add(number, tally.bytes)
-        self.needed.add(number, tally.needed)
         self.losses.add(number, lost)
         self.misplaced.add(number, elsewhere)
         for partition, count in tally.read.items():
             self.records.add((number, partition), count)
             self.late.add((number, partition), tally.late[partition])
 
-    def add_traffic(self, traffic: Traffic) -> None:
-        """Report what came for a slice, in a task; every time that Spark reads the slice counts."""
-        once = token_hex(8)
-        self.fetched.add(once, traffic.fetched_bytes)
-        self.requests.add(once, traffic.requests)
-
     def tally(self) -> Tally:
         """What was counted of the records, once they were read."""
         read, late = _by_partition(self.records), _by_partition(self.late)
-        # Each slice that has records came in an answer at least.
-        known = len(self.requests.counts) >= len(self.needed.counts)
         return Tally(
             rows_read=read.total(),
             bytes_read=self.bytes.total(),
-            fetched_bytes=self.fetched.total() if known else None,
-            needed_bytes=self.needed.total(),
-            requests=self.requests.total() if known else None,
             late=late.total(),
             late_in=Offsets(late),
             read_in=Offsets(read),
@@ -150,14 +134,13 @@ class ReadRecords:
                     yield from self._made(self._left(self._records(number, slice_, landed)), landed)
 
     def _records(self, number: int, slice_: Slice, landed: Landed | None) -> "Iterator[RecordBatch]":
-        tally, elsewhere, before = ReadTally(), 0, sent()
+        tally, elsewhere = ReadTally(), 0
         for records in read_batches(slice_, self.settings, tally):
             elsewhere += 0 if self.counters is None else misplaced(records, self.counters.placement)
             yield records
         if self.counters is not None:
             lost = sum(tally.lost.values()) if landed is None else landed.lost(slice_, tally.lost)
             self.counters.add(number, tally, lost, elsewhere + tally.beyond)
-            self.counters.add_traffic(sent() - before)
 
     def _left(self, records: "Iterator[RecordBatch]") -> "Iterator[RecordBatch]":
         if not self.without:
@@ -253,7 +236,7 @@ class RangeFrames:
             raise TransformError(f"{raised}; {about}") from error
 
     def counters(self, placement: Placement | None = None) -> Counters:
-        return Counters(placement, *(self.engine.counter() for _ in range(11)))
+        return Counters(placement, *(self.engine.counter() for _ in range(8)))
 
     def slices(self, batch: Batch, each: int, *, literal: bool = False) -> list[Slice]:
         """The slices of a batch, of about `each` offsets, `literal` where it has to be known which have which.

@@ -6,7 +6,7 @@ DataFrames transforms batches, keeps their order, and writes them with several t
 
 import pickle
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from ...core.notation.subscriptions import Named
 from ...core.order.cuts import Slice
 from ...core.order.positions import Offsets
 from ...errors import SettingError
-from ...kafka.clients.pools import ReadSettings, ReadTally, sent
+from ...kafka.clients.pools import ReadSettings, ReadTally
 from ...kafka.provenance import SEQUENCE
 from ...kafka.read.slices import fetching, sample
 from ...kafka.replay.landed import Landed, LandedFilter, RowsPerRecord
@@ -140,13 +140,9 @@ class Read:
 
     def share(self, share: Share) -> Iterator[Any]:
         """The rows of slices that follow each other, but for what landed of them."""
-        before, read = sent(), self.seen
         with fetching([slice_ for slice_, _ in share], self.work.read) as settings:
             for slice_, landed in share:
                 yield from self._missing(slice_, settings, landed)
-        came = sent() - before
-        unknown = came.is_unknown(self.seen - read)
-        self._count(Tally(fetched_bytes=None, requests=None) if unknown else Tally(**asdict(came)))
 
     def _missing(self, slice_: Slice, settings: ReadSettings, landed: Landed) -> Iterator[Any]:
         work, tally = self.work, ReadTally()
@@ -164,7 +160,6 @@ class Read:
             late_in=Offsets(tally.late),
             read_in=Offsets(tally.read),
             bytes_read=tally.bytes,
-            needed_bytes=tally.needed,
             lost=lost,
             may_be_out_of_order=tally.beyond,
             may_be_doubled=0 if left is None else left.resent,
@@ -184,11 +179,8 @@ class Read:
     def _looked_at(self, batches: Iterator[Any]) -> Iterator[Any]:
         for batch in batches:
             self.seen += batch.num_rows
-            self._count(Tally(may_be_out_of_order=misplaced(batch, self.work.placement)))
+            self.tally = self.tally.plus(Tally(may_be_out_of_order=misplaced(batch, self.work.placement)))
             yield batch
-
-    def _count(self, more: Tally) -> None:
-        self.tally = self.tally.plus(more)
 
 
 class KafkaWriter(Writer):
