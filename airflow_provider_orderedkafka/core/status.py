@@ -5,23 +5,35 @@ says. It fits into one value of Airflow's state store, however many partitions a
 """
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
-from typing import Any, Final, Literal, Self
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Final, Literal, NamedTuple, Self
 
 from .batches import Progress
 from .codec import Document
-from .documents import DOUBTS, Kind, Ledger, Outcome, Range, Report
+from .documents import Kind, Ledger, Outcome, Range, Report
 from .lifecycle import outcome_of
-from .order.cuts import Floor, Place
+from .order.cuts import Floor
 from .order.positions import Offsets, TopicPartition
 from .pacing import Pace, Verdict
 
 PARTITIONS_KEPT = 1_000
+RANGES_KEPT = 50
+BATCHES_KEPT = 50
+MOVES_KEPT = 10
+TOPICS_KEPT = 20
+
+LARGEST = 60_000
+"""Characters of the document: Airflow's API takes values of at most 65,535."""
+
+LONGEST = 500
+"""Characters of a sentence."""
+
+RowState = Literal["planned", "loading", "failed", "loaded", "committed", "abandoned"]
+OPEN: frozenset[RowState] = frozenset({"planned", "loading", "failed", "loaded"})
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionLag:
+class PartitionLag(NamedTuple):
     """Its next offset, what the open range takes, how many there are; the late records of the last range."""
 
     begin: int
@@ -32,12 +44,9 @@ class PartitionLag:
 
 def table(places: Mapping[TopicPartition, PartitionLag], most: int = PARTITIONS_KEPT) -> dict[str, str]:
     """The partitions that lag most, by topic."""
-    kept = sorted(sorted(places, key=lambda partition: -places[partition].lag)[:most])
     words: dict[str, list[str]] = {}
-    for topic, partition in kept:
-        place = places[TopicPartition(topic, partition)]
-        late = f",{place.late}" if place.late else ""
-        words.setdefault(topic, []).append(f"{partition},{place.begin},{place.taken},{place.lag}{late}")
+    for each in sorted(sorted(places, key=lambda partition: -places[partition].lag)[:most]):
+        words.setdefault(each.topic, []).append(",".join(map(str, (each.partition, *places[each]))))
     return {topic: " ".join(found) for topic, found in words.items()}
 
 
@@ -50,18 +59,6 @@ def places_of(table: Mapping[str, str]) -> dict[TopicPartition, PartitionLag]:
     return found
 
 
-RANGES_KEPT = 50
-BATCHES_KEPT = 50
-MOVES_KEPT = 10
-TOPICS_KEPT = 20
-
-LARGEST = 60_000
-"""Characters of the document: Airflow's API takes values of at most 65,535."""
-
-RowState = Literal["planned", "loading", "failed", "loaded", "committed", "abandoned"]
-OPEN: frozenset[RowState] = frozenset({"planned", "loading", "failed", "loaded"})
-
-
 @dataclass(frozen=True, slots=True)
 class BatchRow:
     """A batch that was written: when, and the sums of the range up to it."""
@@ -70,7 +67,6 @@ class BatchRow:
     at: int
     offsets_done: int
     rows_read: int
-    rows_written: int
     late: int
 
 
@@ -94,6 +90,25 @@ COUNTED: Final = tuple(each.name for each in fields(AuditRow) if each.default ==
 
 
 @dataclass(frozen=True, slots=True)
+class RangeCounts:
+    """What came out of a range: so far by its progress, at last by its report."""
+
+    rows_read: int = 0
+    rows_emitted: int = 0
+    late: int = 0
+    replayed: int = 0
+    dead_letters: int = 0
+    may_be_doubled: int = 0
+    may_be_out_of_order: int = 0
+    lost: int = 0
+
+    def updated(self, found: Progress | Report | Outcome) -> Self:
+        """The counts with those that this one has."""
+        names = [each.name for each in fields(self) if hasattr(found, each.name)]
+        return replace(self, **{name: getattr(found, name) for name in names})
+
+
+@dataclass(frozen=True, slots=True)
 class RangeRow:
     """A range: what it is, who loads it, how far that is, and what came out.
 
@@ -107,7 +122,6 @@ class RangeRow:
     reason: str
     planned_at: int
     offsets: int
-    partitions: int
     begin: int | None
     end: int | None
     run: str
@@ -117,16 +131,7 @@ class RangeRow:
     attempts: int = 0
     begun_at: int | None = None
     ended_at: int | None = None
-    batches: int = 0
-    rows_read: int = 0
-    rows_written: int = 0
-    late: int = 0
-    replayed: int = 0
-    dead_letters: int = 0
-    may_be_doubled: int = 0
-    may_be_out_of_order: int = 0
-    lost: int = 0
-    bytes_read: int = 0
+    counts: RangeCounts = RangeCounts()
     error: str = ""
     by: str = ""
     progress: Progress | None = None
@@ -139,22 +144,14 @@ class RangeRow:
 
 
 @dataclass(frozen=True, slots=True)
-class MoveRow:
-    at: int
-    kind: Literal["rewound", "restored"]
-    by: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class Backlog:
     """What was not loaded yet `at` some moment, and what starts the next run.
 
     `waiting` is how many of the `offsets` a run would load now, `enough` how many of those start one, `due` when the
     delay runs out. All that is older than `loaded_to` is loaded. `partitions` has for each topic the partitions that
-    lag most, as `<partition>,<next offset>,<offsets in the open range>,<lag>` with blanks between them, and `,<late>`
-    after those that had late records in the last range; `of_partitions` is how many there are in all. `at_least` means
-    that Kafka was not asked, and only the open range is known.
+    lag most, as `<partition>,<next offset>,<offsets in the open range>,<lag>,<late records of the last range>` with
+    blanks between them; `of_partitions` is how many there are in all. `at_least` means that Kafka was not asked: only
+    the open range is known, or what is left of an earlier look.
     """
 
     at: int
@@ -164,9 +161,12 @@ class Backlog:
     due: int | None
     loaded_to: int | None
     reason: str
-    partitions: Mapping[str, str]
-    of_partitions: int
+    partitions: Mapping[str, str] = field(default_factory=dict)
+    of_partitions: int = 0
     at_least: bool = False
+
+    def over(self, places: Mapping[TopicPartition, PartitionLag]) -> Self:
+        return replace(self, partitions=table(places), of_partitions=len(places))
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +187,7 @@ class Status(Document):
     lag: Backlog | None = None
     ranges: tuple[RangeRow, ...] = ()
     output: str = ""
-    moves: tuple[MoveRow, ...] = ()
+    moves: tuple[Outcome, ...] = ()
 
     def fitting(self, most: int = LARGEST) -> Self:
         """The status in at most `most` characters: partitions are left out first, then old ranges."""
@@ -199,10 +199,6 @@ class Status(Document):
         if len(self.ranges) > 1:
             return replace(self, ranges=self.ranges[len(self.ranges) // 2 :]).fitting(most)
         return self
-
-
-LONGEST = 500
-"""Characters of a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,31 +231,13 @@ class Updater:
 
 def looked(status: Status, updater: Updater, ledger: Ledger, verdict: Verdict) -> Status:
     """After Kafka was asked: the lag, and how ranges ended that did not report it."""
-    settled = tuple(_settled(row, ledger) for row in status.ranges)
-    status = replace(status, ranges=settled, revision=ledger.revision, rows=ledger.rows, moves=_moves(ledger))
-    if verdict.span is None:
-        return (
-            status if status.lag is None else replace(status, lag=replace(status.lag, reason=_clipped(verdict.reason)))
-        )
-    late = {} if status.lag is None else {p: at.late for p, at in places_of(status.lag.partitions).items()}
-    places = {
-        p: PartitionLag(begin, 0, verdict.span.end[p] - begin, late.get(p, 0))
-        for p, begin in verdict.span.start.items()
-    }
-    return replace(
-        status,
-        lag=Backlog(
-            at=updater.now,
-            offsets=verdict.span.offsets if verdict.lag is None else verdict.lag,
-            waiting=verdict.waiting,
-            enough=updater.pace.enough,
-            due=verdict.due,
-            loaded_to=_time(verdict.span.floor),
-            reason=_clipped(verdict.reason),
-            partitions=table(places),
-            of_partitions=len(places),
-        ),
-    )
+    status = _with_ledger(replace(status, ranges=tuple(_settled(row, ledger) for row in status.ranges)), ledger)
+    reason, span = _clipped(verdict.reason), verdict.span
+    if span is None:
+        return status if status.lag is None else replace(status, lag=replace(status.lag, reason=reason))
+    offsets, enough = span.offsets if verdict.lag is None else verdict.lag, updater.pace.enough
+    lag = Backlog(updater.now, offsets, verdict.waiting, enough, verdict.due, _time(span.floor), reason)
+    return replace(status, lag=lag.over(_places(status.lag, span.start, ends=span.end)))
 
 
 def planned(status: Status, updater: Updater, loaded: Range) -> Status:
@@ -277,14 +255,16 @@ def begun(status: Status, updater: Updater, loaded: Range, attempt: int) -> Stat
     return _with(status, replace(row, begun_at=updater.now, ended_at=None, error="", progress=None, written=()))
 
 
-def progressed(status: Status, updater: Updater, loaded: Range, found: Progress) -> Status:
+def progressed(status: Status, updater: Updater, loaded: Range, found: Iterable[Progress]) -> Status:
+    """What came of a range since it was told last, in order."""
     row = _row(status, updater, loaded)
-    written = row.written
-    if found.running is None and (not written or found.offsets_done > written[-1].offsets_done):
-        sums = (found.offsets_done, found.rows_read, found.rows_emitted, found.late)
-        written = (*written, BatchRow(found.batch, updater.now, *sums))[-BATCHES_KEPT:]
-    row = replace(row, rows_read=found.rows_read, rows_written=found.rows_emitted, late=found.late)
-    return _with(status, replace(row, progress=found, written=written))
+    for each in found:
+        written = row.written
+        if each.running is None and (not written or each.offsets_done > written[-1].offsets_done):
+            batch = BatchRow(each.batch, updater.now, each.offsets_done, each.rows_read, each.late)
+            written = (*written, batch)[-BATCHES_KEPT:]
+        row = replace(row, counts=row.counts.updated(each), progress=each, written=written)
+    return _with(status, row)
 
 
 def failed(status: Status, updater: Updater, loaded: Range, why: str) -> Status:
@@ -316,17 +296,14 @@ def committed(
     status = _with(status, row)
     if ledger is None:
         return status
-    lag = status.lag if left is None else _seen(updater, report.stop, left)
-    known = replace(status, revision=ledger.revision, rows=ledger.rows, moves=_moves(ledger))
-    return replace(known, lag=lag and _after(lag, loaded, report, left))
+    return replace(_with_ledger(status, ledger), lag=_after(status.lag, updater, report, left))
 
 
-def audited(status: Status, range_id: str, found: AuditRow) -> Status:
+def audited(status: Status, _: Updater, range_id: str, found: AuditRow) -> Status:
     """A range's output was read again; one that is not among the newest any more is left out."""
     kept = replace(found, said=_clipped(found.said))
-    return replace(
-        status, ranges=tuple(replace(row, audit=kept) if row.id == range_id else row for row in status.ranges)
-    )
+    rows = (replace(row, audit=kept) if row.id == range_id else row for row in status.ranges)
+    return replace(status, ranges=tuple(rows))
 
 
 def _row(status: Status, updater: Updater, loaded: Range) -> RangeRow:
@@ -336,7 +313,6 @@ def _row(status: Status, updater: Updater, loaded: Range) -> RangeRow:
         reason=_clipped(loaded.reason),
         planned_at=loaded.planned_at,
         offsets=loaded.offsets,
-        partitions=len(loaded.end.offsets),
         begin=_time(loaded.start.floor),
         end=_time(loaded.end.floor),
         run=updater.run,
@@ -349,17 +325,16 @@ def _with(status: Status, row: RangeRow) -> Status:
     return replace(status, ranges=tuple({**known, row.id: row}.values())[-RANGES_KEPT:])
 
 
+def _with_ledger(status: Status, ledger: Ledger) -> Status:
+    moves = [each for each in ledger.outcomes if each.kind in ("rewound", "restored")][-MOVES_KEPT:]
+    told = tuple(replace(each, reason=_clipped(each.reason)) for each in moves)
+    return replace(status, revision=ledger.revision, rows=ledger.rows, moves=told)
+
+
 def _reported(row: RangeRow, report: Report) -> RangeRow:
+    counts, began, ended = row.counts.updated(report), report.started_at, report.ended_at
     return replace(
-        _counted(row, report, report.rows_emitted),
-        state="loaded",
-        attempts=report.attempt,
-        begun_at=report.started_at,
-        ended_at=report.ended_at,
-        batches=report.batches,
-        rows_read=report.rows_read,
-        replayed=report.replayed,
-        bytes_read=report.bytes_read,
+        row, state="loaded", attempts=report.attempt, begun_at=began, ended_at=ended, counts=counts, error=""
     )
 
 
@@ -371,59 +346,49 @@ def _settled(row: RangeRow, ledger: Ledger) -> RangeRow:
     ended = replace(row, ended_at=row.ended_at or outcome.at, progress=None, written=())
     if outcome.kind != "committed":
         return replace(ended, state="abandoned", error=_clipped(outcome.reason), by=outcome.by)
-    return replace(_counted(ended, outcome, outcome.rows), state="committed")
-
-
-def _counted(row: RangeRow, found: Report | Outcome, rows: int) -> RangeRow:
-    doubts: dict[str, Any] = {name: getattr(found, name) for name in DOUBTS}
-    return replace(row, rows_written=rows, late=found.late, error="", **doubts)
+    counts = replace(row.counts.updated(outcome), rows_emitted=outcome.rows)
+    return replace(ended, state="committed", counts=counts, error="")
 
 
 def _taking(lag: Backlog | None, updater: Updater, loaded: Range) -> Backlog:
     """The lag with the share of a range. There may be none yet: without a wait, Kafka was not asked."""
+    places = _places(lag, loaded.start.offsets, taken_to=loaded.end.offsets)
+    known = lag or Backlog(updater.now, 0, None, updater.pace.enough, None, _time(loaded.start.floor), "")
+    waits = sum(place.lag for place in places.values())
+    if waits > known.offsets:  # newer records, of which only this range is known
+        known = replace(known, at=updater.now, offsets=waits, at_least=True)
+    return known.over(places)
+
+
+def _after(lag: Backlog | None, updater: Updater, report: Report, left: Offsets | None) -> Backlog | None:
+    """The lag after a range was loaded: as the commit found it, or what is left of the one that was seen before."""
+    if left is None and lag is None:
+        return None
+    stop, at = report.stop, lag.at if lag is not None and left is None else updater.now
+    places = _places(lag, stop.offsets, ends=None if left is None else stop.offsets + left, late=report.late_in)
+    waits = sum(place.lag for place in places.values())
+    known = Backlog(at, waits, None, updater.pace.enough, None, _time(stop.floor), "", at_least=left is None)
+    return known.over(places)
+
+
+def _places(
+    lag: Backlog | None,
+    begins: Offsets,
+    *,
+    ends: Offsets | None = None,
+    taken_to: Offsets | None = None,
+    late: Offsets | None = None,
+) -> dict[TopicPartition, PartitionLag]:
+    """How the partitions stand from `begins` on; a log's end and late records that are not given are as they were."""
     known = {} if lag is None else places_of(lag.partitions)
-    places = dict(known)
-    for partition, begin in loaded.start.offsets.items():
-        before, taken = known.get(partition, PartitionLag(begin)), loaded.end.offsets[partition] - begin
-        places[partition] = PartitionLag(begin, taken, max(before.begin + before.lag - begin, taken), before.late)
-    if lag is None:
-        offsets, due, reason = loaded.offsets, None, ""
-        to = _time(loaded.start.floor)
-        lag = Backlog(updater.now, offsets, None, updater.pace.enough, due, to, reason, {}, 0, at_least=True)
-    of_partitions = max(lag.of_partitions, len(places))
-    waits = sum(at.lag for at in places.values())
-    if waits > lag.offsets:  # newer records, of which only this range is known
-        lag = replace(lag, at=updater.now, offsets=waits, at_least=True)
-    return replace(lag, partitions=table(places), of_partitions=of_partitions)
-
-
-def _seen(updater: Updater, stop: Place, left: Offsets) -> Backlog:
-    places = table({p: PartitionLag(stop.offsets[p], 0, lag) for p, lag in left.items()})
-    offsets, enough = sum(left.values()), updater.pace.enough
-    return Backlog(updater.now, offsets, None, enough, None, _time(stop.floor), "", places, len(left))
-
-
-def _after(lag: Backlog, loaded: Range, report: Report, left: Offsets | None) -> Backlog:
-    """The lag after a range was loaded: as the commit found it, or else as it was before, less the range."""
-    places = places_of(lag.partitions)
-    for partition, begin in report.stop.offsets.items():
-        before = places.get(partition)
-        if before is not None:
-            waits = max(before.begin + before.lag - begin, 0)
-            places[partition] = PartitionLag(begin, 0, waits, report.late_in.get(partition, 0))
-    offsets = lag.offsets if left is not None else lag.offsets - report.stop.offsets.since(loaded.start.offsets)
-    to = _time(report.stop.floor)
-    known = replace(lag, offsets=max(offsets, 0), waiting=None, due=None, reason="", loaded_to=to)
-    return replace(known, partitions=table(places), at_least=lag.at_least and offsets > 0)
-
-
-def _moves(ledger: Ledger) -> tuple[MoveRow, ...]:
-    found = [
-        MoveRow(each.at, each.kind, each.by, _clipped(each.reason))
-        for each in ledger.outcomes
-        if each.kind in ("rewound", "restored")
-    ]
-    return tuple(found[-MOVES_KEPT:])
+    found = {}
+    for partition, begin in begins.items():
+        before = known.get(partition, PartitionLag(begin))
+        taken = 0 if taken_to is None else taken_to[partition] - begin
+        end = before.begin + before.lag if ends is None else ends[partition]
+        were = before.late if late is None else late.get(partition, 0)
+        found[partition] = PartitionLag(begin, taken, max(end - begin, taken), were)
+    return found
 
 
 def _time(floor: Floor) -> int | None:

@@ -114,8 +114,8 @@ function plots(status) {
     const found = value(range);
     return { at: range.planned_at, value: found, label: found === null ? "" : `${moment(range.planned_at)}: ${words(found)}` };
   });
-  const speed = (range) => (duration(range) ? range.rows_read / (duration(range) / 1_000) : null);
-  const late = (range) => (range.rows_read ? range.late / range.rows_read : null);
+  const speed = (range) => (duration(range) ? range.counts.rows_read / (duration(range) / 1_000) : null);
+  const late = ({ counts }) => (counts.rows_read ? counts.late / counts.rows_read : null);
   const drawn = [
     plot("Lag when planned, in offsets", points((range) => range.lag, number), short),
     plot("Lag when planned, in time", points(timeLag, span), span),
@@ -136,7 +136,7 @@ function ranges(status, run) {
     { name: "Planned", kind: "unbroken", head: true, cell: (range) => h("span", { title: moment(range.planned_at) }, day(range.planned_at)) },
     { name: "State", cell: (range) => [state(range), range.error && !isOpen(range) ? h("div", { class: "quiet error" }, range.by ? `by ${range.by}: ` : null, range.error) : null, audited(range)] },
     { name: "Offsets", kind: "number", cell: (range) => number(range.offsets) },
-    { name: "Rows", kind: "number", cell: (range) => [number(range.rows_written), remarks(range)] },
+    { name: "Rows", kind: "number", cell: (range) => [number(range.counts.rows_emitted), remarks(range)] },
     { name: "Took", kind: "number", cell: (range) => (duration(range) === null ? "–" : span(duration(range))) },
     { name: "Attempts", kind: "number", cell: (range) => number(range.attempts) },
     { name: "Run and log", cell: links },
@@ -148,7 +148,7 @@ function ranges(status, run) {
 function partitions(lag) {
   if (!lag || !lag.of_partitions) return null;
   const rows = Object.entries(lag.partitions).flatMap(([topic, words]) => words.split(" ").map((word) => {
-    const [partition, begin, taken, left, late = 0] = word.split(",").map(Number);
+    const [partition, begin, taken, left, late] = word.split(",").map(Number);
     return { topic, partition, begin, taken, left, late };
   }));
   rows.sort((one, other) => other.left - one.left || one.topic.localeCompare(other.topic) || one.partition - other.partition);

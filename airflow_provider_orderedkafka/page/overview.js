@@ -57,7 +57,7 @@ function success(status) {
   const range = lastSuccess(status);
   if (!range) return h("span", { class: "quiet" }, "none yet");
   const ended = range.ended_at === null ? null : h("div", {}, ago(range.ended_at), h("span", { class: "quiet" }, " by ", runLink(range)));
-  return [ended, h("div", { class: "quiet" }, count(range.rows_written, "row")), remarks(range), spent(status)];
+  return [ended, h("div", { class: "quiet" }, count(range.counts.rows_emitted, "row")), remarks(range), spent(status)];
 }
 
 const spent = ({ rows, row_limit: most }) =>

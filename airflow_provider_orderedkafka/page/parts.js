@@ -30,14 +30,14 @@ export const output = ({ output: place }) => (place ? place.replace(":", " ") : 
 export const state = (range) => h("span", { class: `state ${range.state}` }, STATES[range.state] ?? range.state);
 
 /** What is remarkable of a range, each with its number; nothing of most ranges. */
-export function remarks(range) {
+export function remarks({ counts }) {
   const found = [
-    [range.late, "late", ""],
-    [range.dead_letters, range.dead_letters === 1 ? "dead letter" : "dead letters", "bad"],
-    [range.may_be_doubled, "possibly doubled", "bad"],
-    [range.may_be_out_of_order, "possibly out of order", "bad"],
-    [range.lost, "lost to retention", "bad"],
-    [range.replayed, "left out, being there already", ""],
+    [counts.late, "late", ""],
+    [counts.dead_letters, counts.dead_letters === 1 ? "dead letter" : "dead letters", "bad"],
+    [counts.may_be_doubled, "possibly doubled", "bad"],
+    [counts.may_be_out_of_order, "possibly out of order", "bad"],
+    [counts.lost, "lost to retention", "bad"],
+    [counts.replayed, "left out, being there already", ""],
   ];
   const told = found.filter(([many]) => many).map(([many, what, kind]) => h("li", { class: kind }, number(many), ` ${what}`));
   return told.length ? h("ul", { class: "remarks" }, told) : null;

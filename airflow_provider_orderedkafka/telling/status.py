@@ -9,8 +9,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self
 
 from ..compat.airflow import asset_state, has_asset_state, lost_supervisor
 from ..context import SCHEME, ledger_asset, now_ms, run_of, tell
@@ -36,7 +35,7 @@ SECONDS = 3.0
 LARGEST_EVENT = 10_000
 """Characters of a status in an event: there are two of them for each run, and Airflow keeps them all."""
 
-Change = Callable[[Status, Updater], Status]
+P = ParamSpec("P")
 
 _log = logging.getLogger(__name__)
 
@@ -56,32 +55,30 @@ def outlets(load: OrderedLoad) -> "list[Asset]":
 
 def looked(context: "Context | None", load: OrderedLoad, ledger: Ledger, verdict: Verdict) -> None:
     """Kafka was asked; in the triggerer, without a context."""
-    _update(context, load, lambda before, updater: status.looked(before, updater, ledger, verdict))
+    _update(context, load, status.looked, ledger, verdict)
 
 
 def planned(context: "Context", load: OrderedLoad, loaded: Range) -> None:
-    _update(context, load, lambda before, updater: status.planned(before, updater, loaded))
+    _update(context, load, status.planned, loaded)
 
 
 def begun(context: "Context", load: OrderedLoad, loaded: Range, attempt: int) -> None:
-    _update(context, load, lambda before, updater: status.begun(before, updater, loaded, attempt))
+    _update(context, load, status.begun, loaded, attempt)
 
 
 def loaded(context: "Context", load: OrderedLoad, done: Range, report: Report) -> None:
-    _update(context, load, lambda before, updater: status.done(before, updater, done, report))
+    _update(context, load, status.done, done, report)
 
 
 def committed(context: "Context", load: OrderedLoad, found: CommitResult, left: Offsets | None = None) -> None:
     """A range was committed, with this lag `left`."""
     if found.range is not None and found.report is not None:
-        parts = found.range, found.report, found.ledger
-        _update(
-            context, load, lambda was, updater: status.committed(was, updater, *parts, left=left, task=_loader(context))
-        )
+        task = _loader(context)
+        _update(context, load, status.committed, found.range, found.report, found.ledger, left=left, task=task)
 
 
 def audited(context: "Context", load: OrderedLoad, range_id: str, found: AuditRow) -> None:
-    _update(context, load, lambda before, _: status.audited(before, range_id, found))
+    _update(context, load, status.audited, range_id, found)
 
 
 class Attempt:
@@ -103,7 +100,7 @@ class Attempt:
         self._flush()
         if error is not None:
             why = masked(str(error)) or type(error).__name__
-            _update(self._context, self._load, lambda was, updater: status.failed(was, updater, self._range, why))
+            _update(self._context, self._load, status.failed, self._range, why)
 
     def progress(self, found: Progress) -> None:
         """Record a progress, at once or together with a later one."""
@@ -117,27 +114,28 @@ class Attempt:
             return
         with _lost_without_harm(self._load.name):
             tell(self._context, "progress", pending[-1].to_value())
-        _update(self._context, self._load, partial(self._changed, pending))
+        _update(self._context, self._load, status.progressed, self._range, pending)
         self._next = time.monotonic() + SECONDS
 
-    def _changed(self, pending: list[Progress], before: Status, updater: Updater) -> Status:
-        for each in pending:
-            before = status.progressed(before, updater, self._range, each)
-        return before
 
-
-def _update(context: "Context | None", load: OrderedLoad, change: Change) -> None:
+def _update(
+    context: "Context | None",
+    load: OrderedLoad,
+    change: Callable[Concatenate[Status, Updater, P], Status],
+    *found: P.args,
+    **more: P.kwargs,
+) -> None:
     with _lost_without_harm(load.name):
         updater = _updater(context, load)
         if has_asset_state():
             asset = ledger_asset(load.name, load.ledger)
             store: Any = asset_state(asset) if context is None else context["asset_state_store"][asset]
-            found = change(updater.begin(_known(store.get(KEY))), updater)
-            store.set(KEY, found.fitting().to_value())
+            after = change(updater.begin(_known(store.get(KEY))), updater, *found, **more)
+            store.set(KEY, after.fitting().to_value())
         elif context is not None:
-            found = change(updater.begin(None), updater)
+            after = change(updater.begin(None), updater, *found, **more)
             for asset in outlets(load):  # an operator that does not name it emits nothing
-                context["outlet_events"][asset].extra[KEY] = found.fitting(LARGEST_EVENT).to_value()
+                context["outlet_events"][asset].extra[KEY] = after.fitting(LARGEST_EVENT).to_value()
 
 
 def _loader(context: "Context") -> str:

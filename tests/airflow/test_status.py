@@ -151,4 +151,4 @@ def test_before_airflow_3_3_each_resolve_and_commit_is_an_event_of_an_asset_of_i
     status.committed(task.context, LOAD, CommitResult(Action.MOVE, "", None, RANGE, plain_report(rows_emitted=7)))
     found = Status.from_text(json.dumps(task.events[asset].extra["status"]))
     (row,) = found.ranges
-    assert (row.state, row.rows_written, row.run, row.task) == ("committed", 7, "d/run 1", "orders.load")
+    assert (row.state, row.counts.rows_emitted, row.run, row.task) == ("committed", 7, "d/run 1", "orders.load")

@@ -93,7 +93,7 @@ class Story:
             done = loaded.offsets * (batch + 1) // of
             late, left = done // 90, 4 * (of - batch - 1)
             told = Progress(loaded.id, 1, batch + 1, done, loaded.offsets, done, done, late, 9_000, self.at, left, of)
-            self._change(status.progressed, loaded, told)
+            self._change(status.progressed, loaded, [told])
 
     def fail(self, loaded: Range, why: str) -> None:
         self._change(status.failed, loaded, why)
@@ -205,7 +205,7 @@ def audited(now: int, load: str) -> Story:
         AuditRow(now, "unknown", unknown=4, said="unknown: its records are gone"),
     )
     for row, audit in zip(story.status.ranges[1:], found, strict=True):
-        story.status = status.audited(story.status, row.id, audit)
+        story.status = status.audited(story.status, story.updater(), row.id, audit)
     return story
 
 

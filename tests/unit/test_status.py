@@ -12,7 +12,7 @@ from airflow_provider_orderedkafka.core.documents import Ledger
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place, Span
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.core.pacing import Pace, Verdict
-from airflow_provider_orderedkafka.core.status import LARGEST, MoveRow, Status, Updater
+from airflow_provider_orderedkafka.core.status import LARGEST, Status, Updater
 
 FIRST, SECOND = TopicPartition("orders", 0), TopicPartition("orders", 1)
 BEGIN = Place(Offsets({FIRST: 100, SECOND: 50}), Floor(1_000))
@@ -64,7 +64,7 @@ def progress(batch: int, done: int) -> Progress:
 def test_a_look_says_how_far_the_load_is_behind_and_what_is_missing_to_the_next_run():
     lag = looked().lag
     assert (lag.offsets, lag.waiting, lag.enough, lag.due, lag.loaded_to) == (65, 60, 100, 20_000, 1_000)
-    assert lag.partitions == {"orders": "0,100,0,55 1,50,0,10"}
+    assert lag.partitions == {"orders": "0,100,0,55,0 1,50,0,10,0"}
 
 
 def test_a_wait_that_the_ledger_alone_decides_keeps_what_was_seen_before():
@@ -84,7 +84,7 @@ def test_a_range_says_what_it_takes_of_the_lag():
         1_000,
         5_000,
     )
-    assert found.lag.partitions == {"orders": "0,100,30,55 1,50,10,10"}
+    assert found.lag.partitions == {"orders": "0,100,30,55,0 1,50,10,10,0"}
 
 
 def test_without_a_wait_the_range_is_all_that_is_known_of_the_lag():
@@ -106,7 +106,8 @@ def test_who_gave_a_range_up_or_moved_the_ledger_is_told_with_the_reason():
     moved = lifecycle.rewound(given_up, LEDGER.place, "ben", "a bug", 9_000, topics={})
     found = status.looked(status.planned(looked(), TELLER, RANGE), TELLER, moved, SEEN)
     assert [(row.state, row.by, row.error) for row in found.ranges] == [("abandoned", "anna", "the wrong output")]
-    assert found.moves == (MoveRow(9_000, "rewound", "ben", "a bug"),)
+    (told,) = found.moves
+    assert (told.at, told.kind, told.by, told.reason) == (9_000, "rewound", "ben", "a bug")
 
 
 def test_where_a_load_writes_to_is_kept_when_a_step_does_not_know_it():
@@ -117,17 +118,17 @@ def test_where_a_load_writes_to_is_kept_when_a_step_does_not_know_it():
 def test_each_batch_that_was_written_is_listed_once_however_often_progress_is_told():
     found = status.begun(status.planned(looked(), TELLER, RANGE), TELLER, RANGE, 1)
     for now, (batch, done) in enumerate([(0, 10), (1, 10), (1, 30)]):
-        found = status.progressed(found, updater(now=7_000 + now), RANGE, progress(batch, done))
+        found = status.progressed(found, updater(now=7_000 + now), RANGE, [progress(batch, done)])
     (row,) = found.ranges
     assert [(each.batch, each.at, each.offsets_done) for each in row.written] == [(0, 7_000, 10), (1, 7_002, 30)]
-    assert (row.state, row.rows_read, row.progress.offsets_done) == ("loading", 30, 30)
+    assert (row.state, row.counts.rows_read, row.progress.offsets_done) == ("loading", 30, 30)
 
 
 def test_a_batch_that_runs_moves_the_range_and_is_no_batch_that_was_written():
     found = status.begun(status.planned(looked(), TELLER, RANGE), TELLER, RANGE, 1)
-    found = status.progressed(found, TELLER, RANGE, replace(progress(1, 20), running=12))
+    found = status.progressed(found, TELLER, RANGE, [replace(progress(1, 20), running=12)])
     (row,) = found.ranges
-    assert (row.written, row.rows_read, row.progress.offsets_done) == ((), 20, 20)
+    assert (row.written, row.counts.rows_read, row.progress.offsets_done) == ((), 20, 20)
 
 
 def test_a_failed_attempt_says_why_until_the_next_one_begins():
@@ -142,13 +143,14 @@ def test_a_commit_has_the_counts_of_the_report_and_leaves_what_still_waits():
     ledger = lifecycle.committed(lifecycle.opened(LEDGER, "r1", "d/run 1"), RANGE, REPORT, "d/run 1", 9_500)
     found = status.committed(status.planned(looked(), TELLER, RANGE), TELLER, RANGE, REPORT, ledger)
     (row,) = found.ranges
-    assert (row.state, row.rows_read, row.rows_written, row.late, row.dead_letters) == ("committed", 38, 37, 2, 1)
-    assert (row.begun_at, row.ended_at, row.batches) == (7_000, 9_000, 3)
+    counts = row.counts
+    assert (counts.rows_read, counts.rows_emitted, counts.late, counts.dead_letters) == (38, 37, 2, 1)
+    assert (row.state, row.begun_at, row.ended_at) == ("committed", 7_000, 9_000)
     assert (found.revision, found.rows) == (1, 38)
     assert (found.lag.offsets, found.lag.loaded_to, found.lag.partitions) == (
         25,
         5_000,
-        {"orders": "0,130,0,25 1,60,0,0"},
+        {"orders": "0,130,0,25,0 1,60,0,0,0"},
     )
 
 
@@ -156,11 +158,11 @@ def test_late_records_are_told_by_partition_until_the_next_range_is_loaded():
     ledger = lifecycle.committed(lifecycle.opened(LEDGER, "r1", "d/run 1"), RANGE, REPORT, "d/run 1", 9_500)
     report = replace(REPORT, late_in=Offsets({SECOND: 2}))
     found = status.committed(status.planned(looked(), TELLER, RANGE), TELLER, RANGE, report, ledger)
-    assert found.lag.partitions == {"orders": "0,130,0,25 1,60,0,0,2"}
+    assert found.lag.partitions == {"orders": "0,130,0,25,0 1,60,0,0,2"}
     again = looked(found, ledger)
-    assert again.lag.partitions == {"orders": "0,100,0,55 1,50,0,10,2"}
+    assert again.lag.partitions == {"orders": "0,100,0,55,0 1,50,0,10,2"}
     found = status.committed(status.planned(again, TELLER, RANGE), TELLER, RANGE, REPORT, ledger)
-    assert found.lag.partitions == {"orders": "0,130,0,25 1,60,0,0"}
+    assert found.lag.partitions == {"orders": "0,130,0,25,0 1,60,0,0,0"}
 
 
 def test_a_commit_that_looks_tells_what_waits_whatever_was_known_before():
@@ -168,7 +170,7 @@ def test_a_commit_that_looks_tells_what_waits_whatever_was_known_before():
     left = Offsets({FIRST: 7, SECOND: 4})
     found = status.committed(begun(), updater(now=9_600), RANGE, REPORT, ledger, left=left).lag
     assert (found.at, found.offsets, found.at_least, found.loaded_to) == (9_600, 11, False, 5_000)
-    assert found.partitions == {"orders": "0,130,0,7 1,60,0,4"}
+    assert found.partitions == {"orders": "0,130,0,7,0 1,60,0,4,0"}
 
 
 def test_an_interval_leaves_lag_and_ledger_alone():
@@ -192,7 +194,7 @@ def test_the_next_look_puts_right_a_range_whose_end_nobody_told(state):
     }
     (row,) = looked(status.begun(begun(), TELLER, RANGE, 1), ends[state]).ranges
     assert (row.state, row.ended_at) == (state, 9_500)
-    assert row.late == (2 if state == "committed" else 0)
+    assert row.counts.late == (2 if state == "committed" else 0)
     assert row.error == ("" if state == "committed" else "the output was dropped")
 
 
