@@ -147,6 +147,7 @@ def test_a_commit_has_the_counts_of_the_report_and_leaves_what_still_waits():
     assert (counts.rows_read, counts.rows_emitted, counts.late, counts.dead_letters) == (38, 37, 2, 1)
     assert (row.state, row.begun_at, row.ended_at) == ("committed", 7_000, 9_000)
     assert (found.revision, found.rows) == (1, 38)
+    assert found.lag.at_least  # Kafka was not asked again
     assert (found.lag.offsets, found.lag.loaded_to, found.lag.partitions) == (
         25,
         5_000,
