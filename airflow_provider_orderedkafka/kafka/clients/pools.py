@@ -370,7 +370,3 @@ def admin(config: Mapping[str, str]) -> Admin:
         if key not in kept:
             kept[key] = Admin(config)
         return kept[key]
-
-
-FRAME: Final = 10
-"""About the bytes of a record in a broker's log, besides key, value and headers: lengths, differences to the batch."""
