@@ -5,8 +5,8 @@
     client_config(config, "consumer", {"group.id": "..."}) -> what a client is made from
 
 A setting that only Java's clients know, or that is not the user's to set, is a `SettingError` with the way out.
-The client itself knows which settings exist. `CONSUMER` and `PRODUCER` are those that it would warn of in a client of
-the other kind. In the advice of `JAVA_ONLY` and `FIXED`, `{p}` stands for the prefix of a user's names.
+The client itself knows which settings exist, and which do not concern it. In the advice of `JAVA_ONLY` and `FIXED`,
+`{p}` stands for the prefix of a user's names.
 
 `orderedkafka.resolver` may name a function `package.module:function`; it is called with the settings wherever a
 client is made, on driver and executors, and returns settings to add: secrets that should not travel, an `oauth_cb`.
@@ -27,10 +27,14 @@ from .oauth import MSK
 
 
 class _Seldom(logging.Filter):
-    """Limits the rate of repeated lines: a client that cannot connect logs many of them a second."""
+    """Limits the rate of repeated lines: a client that cannot connect logs many of them a second.
+
+    Of settings that do not concern a client it says nothing: the same ones are for readers and writers.
+    """
 
     EVERY_SECONDS = 60.0
     MOST_KNOWN = 500
+    NOT_CONCERNED = re.compile(r"CONFWARN .* property and will be ignored by this ")
 
     def __init__(self) -> None:
         super().__init__()
@@ -38,6 +42,8 @@ class _Seldom(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether the line was not logged lately, apart from its numbers."""
+        if self.NOT_CONCERNED.match(record.getMessage()):
+            return False
         line, now = re.sub(r"\d+", "#", record.getMessage()), time.monotonic()
         if now - self._seen.get(line, -self.EVERY_SECONDS) < self.EVERY_SECONDS:
             return False
@@ -51,135 +57,73 @@ CLIENT_LOG = logging.getLogger("airflow_provider_orderedkafka.kafka.client")
 CLIENT_LOG.addFilter(_Seldom())
 CLIENT_LOG.addHandler(logging.NullHandler())
 
-
-def _names(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-OFTEN_SET: Final = _names(
-    """
-    bootstrap.servers broker.address.family client.dns.lookup client.id client.rack connections.max.idle.ms debug
-    enable.ssl.certificate.verification message.max.bytes metadata.max.age.ms receive.message.max.bytes
-    reconnect.backoff.max.ms reconnect.backoff.ms retry.backoff.max.ms retry.backoff.ms sasl.kerberos.keytab
-    sasl.kerberos.principal sasl.kerberos.service.name sasl.mechanism sasl.mechanisms sasl.oauthbearer.client.id
+OFTEN_SET: Final = """
+    acks batch.size bootstrap.servers broker.address.family check.crcs client.dns.lookup client.id client.rack
+    compression.level compression.type connections.max.idle.ms debug delivery.timeout.ms enable.idempotence
+    enable.ssl.certificate.verification fetch.max.bytes fetch.min.bytes fetch.wait.max.ms isolation.level linger.ms
+    max.partition.fetch.bytes message.max.bytes metadata.max.age.ms partitioner queue.buffering.max.kbytes
+    queued.max.messages.kbytes queued.min.messages receive.message.max.bytes reconnect.backoff.max.ms
+    reconnect.backoff.ms request.timeout.ms retries retry.backoff.max.ms retry.backoff.ms sasl.kerberos.keytab
+    sasl.kerberos.principal sasl.kerberos.service.name sasl.mechanisms sasl.oauthbearer.client.id
     sasl.oauthbearer.client.secret sasl.oauthbearer.config sasl.oauthbearer.method sasl.oauthbearer.scope
     sasl.oauthbearer.token.endpoint.url sasl.password sasl.username security.protocol
-    socket.connection.setup.timeout.ms socket.keepalive.enable socket.timeout.ms ssl.ca.location ssl.ca.pem
-    ssl.certificate.location ssl.certificate.pem ssl.cipher.suites ssl.endpoint.identification.algorithm
-    ssl.key.location ssl.key.password ssl.key.pem ssl.keystore.location ssl.keystore.password statistics.interval.ms
-    """
-)
-"""Candidates for "did you mean", along with the settings of consumers and producers."""
+    socket.connection.setup.timeout.ms socket.keepalive.enable socket.receive.buffer.bytes socket.send.buffer.bytes
+    socket.timeout.ms ssl.ca.location ssl.ca.pem ssl.certificate.location ssl.certificate.pem ssl.cipher.suites
+    ssl.endpoint.identification.algorithm ssl.key.location ssl.key.password ssl.key.pem ssl.keystore.location
+    ssl.keystore.password statistics.interval.ms
+"""
+"""Candidates for "did you mean"."""
 
-CONSUMER: Final = _names(
-    """
-    auto.commit.enable auto.commit.interval.ms auto.offset.reset check.crcs consume.callback.max.messages
-    coordinator.query.interval.ms enable.auto.commit enable.auto.offset.store enable.partition.eof
-    fetch.error.backoff.ms fetch.max.bytes fetch.message.max.bytes fetch.min.bytes fetch.queue.backoff.ms
-    fetch.wait.max.ms group.id group.instance.id group.protocol group.protocol.type group.remote.assignor
-    heartbeat.interval.ms isolation.level max.partition.fetch.bytes max.poll.interval.ms max.poll.records
-    offset.store.method offset.store.path offset.store.sync.interval.ms partition.assignment.strategy
-    queued.max.messages.kbytes queued.min.messages session.timeout.ms share.acknowledgement.mode
-    """
-)
-
-PRODUCER: Final = _names(
-    """
-    acks batch.num.messages batch.size compression.codec compression.level compression.type
-    delivery.report.only.error delivery.timeout.ms enable.gapless.guarantee enable.idempotence linger.ms
-    message.send.max.retries message.timeout.ms partitioner produce.offset.report
-    queue.buffering.backpressure.threshold queue.buffering.max.kbytes queue.buffering.max.messages
-    queue.buffering.max.ms queuing.strategy request.required.acks request.timeout.ms retries
-    sticky.partitioning.linger.ms transaction.timeout.ms transactional.id
-    """
-)
-
-_NO_COUNTERPART: Final = _names(
-    """
-    auto.include.jmx.reporter config.providers exclude.internal.topics interceptor.classes
-    internal.leave.group.on.close max.block.ms metadata.max.idle.ms metric.reporters metrics.num.samples
-    metrics.recording.level metrics.sample.window.ms partitioner.adaptive.partitioning.enable
-    partitioner.availability.timeout.ms partitioner.ignore.keys sasl.kerberos.ticket.renew.jitter
-    sasl.kerberos.ticket.renew.window.factor sasl.login.class sasl.login.refresh.buffer.seconds
-    sasl.login.refresh.min.period.seconds sasl.login.refresh.window.factor sasl.login.refresh.window.jitter
-    security.providers socket.connection.setup.timeout.max.ms ssl.engine.factory.class ssl.keymanager.algorithm
-    ssl.protocol ssl.provider ssl.secure.random.implementation ssl.trustmanager.algorithm
-    """
-)
-
-_PEM_OF_STORE: Final = (
-    "set '{p}ssl.ca.location' to a PEM file or a directory of them (keytool -exportcert -rfc makes one)"
-)
 _SERIALIZED: Final = "keys and values come and go as bytes; leave it out, and cast or encode the columns"
+_PEM: Final = "'{p}ssl.ca.location' is a PEM file, which needs none; leave it out"
 _OAUTH: Final = (
     "set '{p}sasl.oauthbearer.method' to 'oidc' with '{p}sasl.oauthbearer.token.endpoint.url', "
     "'{p}sasl.oauthbearer.client.id' and '{p}sasl.oauthbearer.client.secret'"
 )
 
 JAVA_ONLY: Final[dict[str, str]] = {
-    **dict.fromkeys(_NO_COUNTERPART, "it has no counterpart; leave it out"),
     "sasl.jaas.config": (
         "set '{p}sasl.username' and '{p}sasl.password' to what its username= and password= say; for Kerberos, "
         "with a client that was built with it, '{p}sasl.kerberos.principal' and '{p}sasl.kerberos.keytab'"
     ),
-    "sasl.login.callback.handler.class": _OAUTH,
-    "sasl.client.callback.handler.class": _OAUTH,
-    "sasl.oauthbearer.jwks.endpoint.url": "brokers alone need it; leave it out",
-    "sasl.oauthbearer.scope.claim.name": "brokers alone need it; the scope to ask for is '{p}sasl.oauthbearer.scope'",
-    "ssl.truststore.location": _PEM_OF_STORE,
-    "ssl.truststore.password": "a PEM file in '{p}ssl.ca.location' needs no password; leave it out",
-    "ssl.truststore.type": "'{p}ssl.ca.location' is always PEM; leave it out",
+    **dict.fromkeys(("sasl.login.callback.handler.class", "sasl.client.callback.handler.class"), _OAUTH),
+    "ssl.truststore.location": (
+        "set '{p}ssl.ca.location' to a PEM file or a directory of them (keytool -exportcert -rfc makes one)"
+    ),
+    **dict.fromkeys(("ssl.truststore.password", "ssl.truststore.type"), _PEM),
     "ssl.truststore.certificates": "set '{p}ssl.ca.pem' to the same PEM text",
     "ssl.keystore.type": "'{p}ssl.keystore.location' is always PKCS#12; leave it out (for PEM files set "
     "'{p}ssl.certificate.location' and '{p}ssl.key.location')",
     "ssl.keystore.key": "set '{p}ssl.key.pem' to the same PEM text",
     "ssl.keystore.certificate.chain": "set '{p}ssl.certificate.pem' to the same PEM text",
-    "ssl.enabled.protocols": "OpenSSL's own settings decide; leave it out",
     "fetch.max.wait.ms": "set '{p}fetch.wait.max.ms'",
     "max.poll.records": "slices bound what is held in memory; leave it out",
-    "default.api.timeout.ms": "set '{p}socket.timeout.ms' for a single request; leave it out for the whole",
-    "send.buffer.bytes": "set '{p}socket.send.buffer.bytes'",
-    "receive.buffer.bytes": "set '{p}socket.receive.buffer.bytes'",
-    "bootstrap.controllers": "set '{p}bootstrap.servers': topics are read from brokers",
-    "key.deserializer": _SERIALIZED,
-    "value.deserializer": _SERIALIZED,
-    "key.serializer": _SERIALIZED,
-    "value.serializer": _SERIALIZED,
+    **dict.fromkeys(("key.deserializer", "value.deserializer", "key.serializer", "value.serializer"), _SERIALIZED),
     "buffer.memory": "set '{p}queue.buffering.max.kbytes' (in kB)",
     "max.request.size": "set '{p}message.max.bytes'",
     "partitioner.class": "set '{p}partitioner' ('murmur2_random', the default here, agrees with Java's)",
-    "compression.gzip.level": "set '{p}compression.level'",
-    "compression.lz4.level": "set '{p}compression.level'",
-    "compression.zstd.level": "set '{p}compression.level'",
+    **dict.fromkeys(("interceptor.classes", "max.block.ms", "metric.reporters"), "it has no counterpart; leave it out"),
 }
 
 _NO_GROUP: Final = "no consumer group is joined; leave it out"
 _LEDGER: Final = "what was loaded is written down with the range, never by the consumer; leave it out"
+_COMMITS: Final = """
+    auto.commit.enable auto.commit.interval.ms enable.auto.commit enable.auto.offset.store
+    offset.store.method offset.store.path offset.store.sync.interval.ms
+"""
+_GROUPS: Final = """
+    group.instance.id group.protocol group.protocol.type group.remote.assignor heartbeat.interval.ms
+    max.poll.interval.ms partition.assignment.strategy session.timeout.ms coordinator.query.interval.ms
+"""
 
 FIXED: Final[dict[str, str]] = {
-    "auto.commit.enable": _LEDGER,
-    "auto.commit.interval.ms": _LEDGER,
-    "enable.auto.commit": _LEDGER,
-    "enable.auto.offset.store": _LEDGER,
-    "offset.store.method": _LEDGER,
-    "offset.store.path": _LEDGER,
-    "offset.store.sync.interval.ms": _LEDGER,
+    **dict.fromkeys(_COMMITS.split(), _LEDGER),
+    **dict.fromkeys(_GROUPS.split(), _NO_GROUP),
+    "group.id": _NO_GROUP + " (to begin where a group stands say startingOffsets='committed:<group>')",
     "auto.offset.reset": "an offset that is gone is never replaced silently; say where to begin with 'startingOffsets'",
     "enable.partition.eof": "the reader needs it to know where a log ends; leave it out",
     "allow.auto.create.topics": "reading never creates a topic; leave it out",
     "metadata.broker.list": "it is librdkafka's older name of '{p}bootstrap.servers'; set that",
-    "group.id": _NO_GROUP + " (to begin where a group stands say startingOffsets='committed:<group>')",
-    "group.instance.id": _NO_GROUP,
-    "group.protocol": _NO_GROUP,
-    "group.protocol.type": _NO_GROUP,
-    "group.remote.assignor": _NO_GROUP,
-    "heartbeat.interval.ms": _NO_GROUP,
-    "max.poll.interval.ms": _NO_GROUP,
-    "partition.assignment.strategy": _NO_GROUP,
-    "session.timeout.ms": _NO_GROUP,
-    "coordinator.query.interval.ms": _NO_GROUP,
-    "share.acknowledgement.mode": _NO_GROUP,
-    "consume.callback.max.messages": "no callbacks are used; leave it out",
     "delivery.report.only.error": "failures are always counted; leave it out",
     "topic.blacklist": "topics are chosen by 'subscribe', 'subscribePattern' or 'assign'; leave it out",
 }
@@ -201,11 +145,8 @@ RESOLVER: Final = "orderedkafka.resolver"
 SERVERS: Final = "bootstrap.servers"
 ISOLATION: Final = "isolation.level"
 
-_FOREIGN: Final[dict[Role, frozenset[str]]] = {
-    "admin": CONSUMER | PRODUCER,
-    "consumer": PRODUCER,
-    "producer": CONSUMER,
-}
+# To librdkafka an admin client is a producer: with these it would ask brokers for a producer's rights.
+_NOT_FOR_ADMINS: Final = ("enable.idempotence", "enable.gapless.guarantee", "transactional.id")
 # Defaults of every client; the user's settings win. A broker that comes back is found within a second, not ten.
 _DEFAULTS: Final = {"allow.auto.create.topics": "false", "reconnect.backoff.max.ms": "1000"}
 _NO_SUCH: Final = "No such configuration property"
@@ -268,7 +209,7 @@ class KafkaConfig(Mapping[str, str]):
 
 def client_config(config: Mapping[str, str], role: Role, ours: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """The configuration of a client in this role: its settings, resolved, overridden by `ours`."""
-    kept = {name: value for name, value in config.items() if name not in _FOREIGN[role]}
+    kept = {name: value for name, value in config.items() if role != "admin" or name not in _NOT_FOR_ADMINS}
     resolver = kept.pop(RESOLVER, None)
     added = {} if resolver is None else _function(resolver)(dict(kept))
     return {**_DEFAULTS, **kept, **added, "logger": CLIENT_LOG, **(ours or {})}
@@ -340,8 +281,7 @@ def _check_values(settings: Mapping[str, str], prefix: str, kind: str) -> None:
 
 
 def _nearest(name: str, prefix: str) -> str:
-    names = [*((OFTEN_SET | CONSUMER | PRODUCER) - set(FIXED)), *JAVA_ONLY]
-    return meant(name, names, "its settings are librdkafka's, not Java's", prefix)
+    return meant(name, OFTEN_SET.split(), "its settings are librdkafka's, not Java's", prefix)
 
 
 def _check_kerberos(settings: Mapping[str, str], prefix: str, kind: str) -> None:

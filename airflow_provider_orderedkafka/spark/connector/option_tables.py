@@ -208,7 +208,7 @@ ISOLATION: Final = PREFIX + ISOLATION_LEVEL
 
 _KAFKA_HELP: Final = (
     "librdkafka's configuration, such as `kafka.security.protocol`; `kafka.bootstrap.servers` is required. A property "
-    "of the Java client is refused with its equivalent"
+    "of the Java client is refused, a usual one with its equivalent"
 )
 _SLICES_HELP: Final = (
     "approximate number of offsets in a Spark partition; the default becomes larger, up to 64 MiB of records, where a "
