@@ -4,7 +4,7 @@ import os
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ..compat.airflow import connection_of, keep_from_logs, kerberos_principal
 from ..core.notation.secrets import MASK, is_secret, masked
@@ -12,7 +12,7 @@ from ..core.notation.spelling import arguments
 from ..errors import SettingError
 
 if TYPE_CHECKING:
-    from airflow.sdk import Context
+    from airflow.sdk import Connection, Context
 
 BINARY = "spark-submit"
 BINARIES = (BINARY, "spark2-submit", "spark3-submit")
@@ -47,19 +47,6 @@ FLAGS = {
     "yarn_queue": "--queue",
     "deploy_mode": "--deploy-mode",
 }
-
-
-class Connection(Protocol):
-    """The part of Airflow's connection that is used."""
-
-    conn_id: str
-    conn_type: str | None
-    host: str | None
-    port: int | None
-
-    @property
-    def extra_dejson(self) -> dict[str, Any]:
-        """The extra, parsed."""
 
 
 @arguments(
@@ -207,7 +194,7 @@ class Command:
         return " ".join(_shown(option, each) for option, each in zip(before, self.argv, strict=False))
 
 
-def master_of(connection: Connection) -> str:
+def master_of(connection: "Connection") -> str:
     """The master of a connection: its whole host, or the scheme, host and port of its URI."""
     host, port = connection.host or "", connection.port
     if connection.conn_type == "spark" and not host:
@@ -217,7 +204,7 @@ def master_of(connection: Connection) -> str:
     return f"{master}:{port}" if port else master
 
 
-def submission_of(connection: Connection, asked: SparkSubmit) -> Submission:
+def submission_of(connection: "Connection", asked: SparkSubmit) -> Submission:
     """The arguments, completed from the connection; `SettingError` if they cannot be submitted."""
     extra = connection.extra_dejson
     given = ((each.name, getattr(asked, each.name)) for each in fields(asked))

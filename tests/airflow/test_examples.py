@@ -28,7 +28,7 @@ import airflow_provider_orderedkafka
 from airflow_provider_orderedkafka import KafkaOutput, OrderedLoad
 from airflow_provider_orderedkafka.core.notation.subscriptions import reads
 from airflow_provider_orderedkafka.decoding.payloads import RecordDecoder
-from airflow_provider_orderedkafka.spark.lanes.engine import SparkEngine
+from airflow_provider_orderedkafka.spark.lanes.engine import Engine
 from airflow_provider_orderedkafka.spark.session.starting import LazySession
 from airflow_provider_orderedkafka.tools.broker import sample
 
@@ -316,7 +316,7 @@ def test_the_sample_gives_rows_and_one_dead_letter_to_every_example_that_decodes
         decoded, bad = RecordDecoder.of(rows.decode, task.load.named, max_bad=rows.bad_records.most).split(batch)
         assert bad.column("value").to_pylist() == [b"no JSON"]
         module, _, function = rows.function.partition(":")
-        records = SparkEngine(LazySession()).sourced(spark.createDataFrame(pa.Table.from_batches([decoded])))
+        records = Engine(LazySession()).sourced(spark.createDataFrame(pa.Table.from_batches([decoded])))
         assert getattr(import_module(module), function)(records).count() > 50
         tried.add(task.dag_id)
     assert tried == {"orders_decoded", "orders_enriched", "orders_to_iceberg"}

@@ -13,7 +13,7 @@ from airflow_provider_orderedkafka.compat.spark import spark_schema
 from airflow_provider_orderedkafka.core.commits import IDENTITY
 from airflow_provider_orderedkafka.kafka.provenance import ORDINAL, SEQUENCE, SOURCE
 from airflow_provider_orderedkafka.kafka.write.writing import partitions_of
-from airflow_provider_orderedkafka.spark.lanes.engine import Engine, SparkEngine
+from airflow_provider_orderedkafka.spark.lanes.engine import Engine
 from airflow_provider_orderedkafka.spark.session.counting import results, telling
 from airflow_provider_orderedkafka.spark.session.plans import PlanFacts
 from airflow_provider_orderedkafka.spark.session.starting import LazySession
@@ -36,7 +36,7 @@ RECORDS = pa.schema(
 
 @pytest.fixture(params=["Spark", "small"])
 def engine(request: pytest.FixtureRequest, spark: SparkSession) -> Engine:
-    return SparkEngine(LazySession()) if request.param == "Spark" else SmallEngine(PlanFacts())
+    return Engine(LazySession()) if request.param == "Spark" else SmallEngine(PlanFacts())
 
 
 def frame_of(engine: Engine, parts: int = 3) -> Any:

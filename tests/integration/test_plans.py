@@ -21,7 +21,7 @@ from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
 from airflow_provider_orderedkafka.kafka.clients.pools import ReadSettings
 from airflow_provider_orderedkafka.kafka.lookup.survey import Brokers
 from airflow_provider_orderedkafka.spark import register
-from airflow_provider_orderedkafka.spark.lanes.engine import SparkEngine
+from airflow_provider_orderedkafka.spark.lanes.engine import Engine
 from airflow_provider_orderedkafka.spark.lanes.frames import SOURCE, RangeFrames
 from airflow_provider_orderedkafka.spark.lanes.making import Making
 from airflow_provider_orderedkafka.spark.ordering import SEQUENCE, distributed
@@ -50,7 +50,7 @@ def loaded(kafka):
 def rows(spark, loaded, config):
     def made(transform=lambda records: records):
         frames = RangeFrames(
-            SparkEngine(LazySession()), loaded, Brokers(config), ReadSettings.of_range(config, loaded), slice_offsets=10
+            Engine(LazySession()), loaded, Brokers(config), ReadSettings.of_range(config, loaded), slice_offsets=10
         )
         return transform(frames.of_batch(Batch(1, loaded.start, loaded.end)))
 
@@ -248,7 +248,7 @@ def test_records_that_are_read_twice_are_not_known_again(rows):
 def test_a_decoded_record_gives_one_row_and_an_arrow_transform_may_give_several(spark, loaded, config):
     decoder = RecordDecoder.of(Decode(value=Json("number long")), list(loaded.topics))
     read = ReadSettings.of_range(config, loaded)
-    decoded = RangeFrames(SparkEngine(LazySession()), loaded, Brokers(config), read, making=Making(decoder))
+    decoded = RangeFrames(Engine(LazySession()), loaded, Brokers(config), read, making=Making(decoder))
     transformed = replace(decoded, making=Making(decoder, lambda rows: rows, columns=decoded.made_columns()))
     assert read_plan(decoded.rows) == PlanFacts(at_most_one=True)
     assert read_plan(transformed.rows) == PlanFacts(at_most_one=False)

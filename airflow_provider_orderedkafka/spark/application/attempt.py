@@ -18,7 +18,7 @@ from ...job import Job
 from ...kafka.clients.pools import ReadSettings
 from ...kafka.lookup.survey import Brokers
 from ...storage import State, join, local_path
-from ..lanes.engine import SparkEngine
+from ..lanes.engine import Engine
 from ..lanes.frames import RangeFrames
 from ..lanes.limit import RowLimit
 from ..lanes.making import Arguments
@@ -294,7 +294,7 @@ class Loader:
         source = arguments.source
         making = arguments.making(loaded)
         kafka, read = Brokers(source.kafka), ReadSettings.of_range(source.kafka, loaded)
-        engine = SparkEngine(self._spark)
+        engine = Engine(self._spark)
         frames = RangeFrames(engine, loaded, kafka, read, source.slice_offsets, arguments.transform, making)
         writer = self._make_sink(arguments, frames)
         check_location(self._spark.started(), checkpoint.location)

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ...core.batches import (
     WINDOW,
-    Allotment,
     Batch,
     Counts,
     Doubt,
@@ -35,6 +34,7 @@ from ...core.order.cuts import Place
 from ...errors import CredentialsError, OrderedKafkaError, SchemaChangedError, StateError, TaskFailedError
 from ...kafka.lookup.topics import check_ids
 from ..lanes.frames import RangeFrames
+from ..lanes.limit import RowLimit
 from ..session.failures import classify_failure
 from ..state.checkpoint import Checkpoint
 from ..state.lease import Lease
@@ -97,18 +97,6 @@ class Writer(Protocol):
 
     def write(self, batch: Batch, note: Note, before: Any) -> Tally:
         """Write the batch but for what is there before; None where nothing is, as in a first try."""
-        ...
-
-
-class Limit(Protocol):
-    """The row limit, as the loop asks for it."""
-
-    def allot(self, batch: Batch, left: int) -> Allotment | None:
-        """How far the batch goes with `left` rows; None where the whole batch passes."""
-        ...
-
-    def cut(self, batch: Batch, allotment: Allotment) -> Batch:
-        """The batch, as far as the allotment lets it go."""
         ...
 
 
@@ -182,7 +170,7 @@ class Work:
     lease: Lease
     plan: Plan
     writer: Writer
-    limit: Limit
+    limit: RowLimit
     max_bad: int | None = None
 
 

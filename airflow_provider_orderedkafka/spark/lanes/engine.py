@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from ...compat.spark import failed_tasks
 from ...core.commits import IDENTITY
@@ -21,66 +21,20 @@ TASKS_FOR_A_CORE = 2
 """Shares are uneven, so there are more of them than cores."""
 
 
-class Engine(Protocol):
-    """What runs the work of a batch."""
-
-    @property
-    def session(self) -> "SparkSession":
-        """Spark's own, for tables and streams; a lane does without."""
-        ...
-
-    @property
-    def cores(self) -> int:
-        """How many tasks run at once."""
-        ...
-
-    def counter(self) -> TaskCounter: ...
-
-    def numbers(self, parts: int) -> "DataFrame":
-        """A frame of `parts` rows with numbers, one for each task."""
-        ...
-
-    def collected(self, frame: "DataFrame", parts: Iterable[int]) -> "list[Row]":
-        """The rows of some parts, as far as the frame has them."""
-        ...
-
-    def facts(self, frame: "DataFrame", below: str | None = None) -> PlanFacts:
-        """What is known of the rows, or of those from which the column `below` was made."""
-        ...
-
-    def failed_part(self, frame: "DataFrame", parts: int) -> int | None:
-        """Which of the parts of a frame, each made by one task, failed just now; None where that is not known."""
-        ...
-
-    def distributed(self, frame: "DataFrame", by: OrderBy, writers: int, partitions: int | None = None) -> "DataFrame":
-        """The rows with `_seq`, split among writers so that they stay in order."""
-        ...
-
-    def counted(self, frame: "DataFrame") -> "tuple[DataFrame, Callable[[], int]]":
-        """The rows, and how many they were, once they are written."""
-        ...
-
-    def sourced(self, frame: "DataFrame") -> "DataFrame":
-        """Records with `_source`, which a transform must keep."""
-        ...
-
-    def identified(self, frame: "DataFrame", range_name: str, batch: int) -> "DataFrame":
-        """The rows of a batch with their identities, by `_source` and `_ordinal`, which is 0 if there is none."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
-class SparkEngine:
-    """Spark, once the session is there."""
+class Engine:
+    """Spark, once the session is there: what runs the work of a batch."""
 
     spark: LazySession
 
     @property
     def session(self) -> "SparkSession":
+        """Spark's own, for tables and streams; a lane does without."""
         return self.spark.started()
 
     @property
     def cores(self) -> int:
+        """How many tasks run at once."""
         cores: int = self.session.sparkContext.defaultParallelism
         return cores
 
@@ -88,19 +42,25 @@ class SparkEngine:
         return TaskCounter(self.session.sparkContext)
 
     def numbers(self, parts: int) -> "DataFrame":
+        """A frame of `parts` rows with numbers, one for each task."""
         return self.session.range(0, parts, 1, parts)
 
     def collected(self, frame: "DataFrame", parts: Iterable[int]) -> "list[Row]":
+        """The rows of some parts, as far as the frame has them."""
         rows = frame.rdd
         there = [part for part in parts if part < rows.getNumPartitions()]
         found: list[Row] = self.session.sparkContext.runJob(rows, list, there)
         return found
 
     def facts(self, frame: "DataFrame", below: str | None = None) -> PlanFacts:
+        """What is known of the rows, or of those from which the column `below` was made."""
         return read_plan(frame, below=below)
 
     def failed_part(self, frame: "DataFrame", parts: int) -> int | None:
-        """By the one task that failed, of as many as there are parts; several may fail at once, each by itself."""
+        """Which of the parts of a frame, each made by one task, failed just now; None where that is not known.
+
+        By the one task that failed, of as many as there are parts; several may fail at once, each by itself.
+        """
         with suppress(Exception):  # of a plan, or of a Spark that shows it in another way: the error does without
             tasks, failed = failed_tasks(self.session)
             if tasks == parts and len(failed) == 1 and made_where_read(frame):
@@ -108,10 +68,11 @@ class SparkEngine:
         return None
 
     def distributed(self, frame: "DataFrame", by: OrderBy, writers: int, partitions: int | None = None) -> "DataFrame":
+        """The rows with `_seq`, split among writers so that they stay in order."""
         return distributed(frame, by, writers, partitions)
 
     def counted(self, frame: "DataFrame") -> "tuple[DataFrame, Callable[[], int]]":
-        """By an observation, which costs no pass of its own."""
+        """The rows, and how many they were, once they are written; an observation costs no pass of its own."""
         from pyspark.sql import Observation
         from pyspark.sql import functions as f
 
@@ -119,11 +80,13 @@ class SparkEngine:
         return frame.observe(seen, f.count(f.lit(1)).alias("rows")), lambda: int(seen.get["rows"])
 
     def sourced(self, frame: "DataFrame") -> "DataFrame":
+        """Records with `_source`, which a transform must keep."""
         from pyspark.sql import functions as f
 
         return frame.withColumn(SOURCE, f.struct(*SOURCE_FIELDS))
 
     def identified(self, frame: "DataFrame", range_name: str, batch: int) -> "DataFrame":
+        """The rows of a batch with their identities, by `_source` and `_ordinal`, which is 0 if there is none."""
         from pyspark.sql import functions as f
 
         ordinal = f.col(ORDINAL) if ORDINAL in frame.columns else f.lit(0)

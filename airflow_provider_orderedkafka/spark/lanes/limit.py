@@ -67,6 +67,7 @@ class RowLimit:
         )
 
     def cut(self, batch: Batch, allotment: Allotment) -> Batch:
+        """The batch, as far as the allotment lets it go."""
         return replace(batch, end=allotment.end, surplus=allotment.surplus)
 
     def _rows(self, batch: Batch) -> "DataFrame":
