@@ -4,7 +4,7 @@ Cheap to import, frozen, compared by value. Settings are here; how far the load 
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import Any, Self, get_args
@@ -95,8 +95,17 @@ class OrderedLoad:
         if isinstance(self.start, Mapping):
             parse_start(dict(self.start), "start")  # an invalid start may not be JSON either
             object.__setattr__(self, "start", canonical({t: _plain(each) for t, each in self.start.items()}))
-        for rule in (_check_name, _check_numbers, _check_choices, _check_times, _check_pairs, _check_ledger):
-            rule(self)
+        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
+            raise SettingError(
+                f"a load's name is 1 to 100 letters, digits, '_' or '-', and begins with a letter or digit, found "
+                f"{self.name!r}; it becomes part of task ids, an asset's URI and a consumer group's name"
+            )
+        try:
+            wrong = next(_wrongs(self), None)
+        except SettingError as error:
+            raise SettingError(f"load {self.name!r}: {error}") from error
+        if wrong is not None:
+            raise SettingError(f"load {self.name!r}: {wrong}")
 
     @property
     def subscription(self) -> Subscription:
@@ -177,69 +186,42 @@ def _plain(start: Any) -> Any:
     return dict(start) if isinstance(start, Mapping) else start if isinstance(start, str) else list(start)
 
 
-def _check_name(load: OrderedLoad) -> None:
-    if not isinstance(load.name, str) or not _NAME.fullmatch(load.name):
-        raise SettingError(
-            f"a load's name is 1 to 100 letters, digits, '_' or '-', and begins with a letter or digit, found "
-            f"{load.name!r}; it becomes part of task ids, an asset's URI and a consumer group's name"
-        )
-
-
-def _check_numbers(load: OrderedLoad) -> None:
-    for name in ("min_offsets", "max_offsets", "batch_offsets", "row_limit"):
-        value = getattr(load, name)
-        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
-            raise SettingError(f"load {load.name!r}: {name} must be an integer from 1 on, or None, found {value!r}")
-
-
-def _check_choices(load: OrderedLoad) -> None:
-    for name, kind in (("delay_from", DelayFrom), ("on_data_loss", OnDataLoss), ("isolation", Isolation)):
-        if getattr(load, name) not in get_args(kind):
-            raise SettingError(
-                f"load {load.name!r}: {name} must be {' or '.join(map(repr, get_args(kind)))}, "
-                f"found {getattr(load, name)!r}"
-            )
-
-
 IN_SECONDS = range(10**8, 10**11)
 """Numbers that are years from 1973 on in seconds, and in milliseconds the time before there was any Kafka."""
 
 
-def _check_milliseconds(said: object, start: Start) -> None:
-    if not isinstance(said, datetime) and isinstance(start, Moment) and start.time in IN_SECONDS:
-        raise SettingError(
-            f"'start' must be in milliseconds, found {said!r}, which is {start}: in seconds it would be "
+def _wrongs(load: OrderedLoad) -> Iterator[str]:
+    """What makes a load impossible, one rule after the other; each may rely on those before it."""
+    for name in ("min_offsets", "max_offsets", "batch_offsets", "row_limit"):
+        value = getattr(load, name)
+        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+            yield f"{name} must be an integer from 1 on, or None, found {value!r}"
+    for name, kind in (("delay_from", DelayFrom), ("on_data_loss", OnDataLoss), ("isolation", Isolation)):
+        value, choices = getattr(load, name), get_args(kind)
+        if value not in choices:
+            yield f"{name} must be {' or '.join(map(repr, choices))}, found {value!r}"
+    terms = load.terms  # reads each of its durations, and the start
+    start = terms.start
+    if not isinstance(load.start, datetime) and isinstance(start, Moment) and start.time in IN_SECONDS:
+        yield (
+            f"'start' must be in milliseconds, found {load.start!r}, which is {start}: in seconds it would be "
             f"{Moment(start.time * 1_000)}"
         )
-
-
-def _check_times(load: OrderedLoad) -> None:
-    try:
-        terms = load.terms  # reads each of them
-        _check_milliseconds(load.start, terms.start)
-        check_start(terms.start, terms.subscription)
-    except SettingError as error:
-        raise SettingError(f"load {load.name!r}: {error}") from error
-    if load.pace.max_delay == 0:
-        raise SettingError(f"load {load.name!r}: max_delay must be longer than nothing; leave min_offsets out instead")
+    check_start(start, terms.subscription)
+    if terms.pace.max_delay == 0:
+        yield "max_delay must be longer than nothing; leave min_offsets out instead"
     if load.max_delay is None and load.delay_from != "last_run":
-        raise SettingError(
-            f"load {load.name!r}: delay_from={load.delay_from!r} says what max_delay counts from, and there is none: "
-            "set max_delay, such as '15m', or leave delay_from out"
+        yield (
+            f"delay_from={load.delay_from!r} says what max_delay counts from, and there is none: set max_delay, such "
+            "as '15m', or leave delay_from out"
         )
-
-
-def _check_pairs(load: OrderedLoad) -> None:
     if load.max_offsets is not None and (load.min_offsets or 1) > load.max_offsets:
-        raise SettingError(
-            f"load {load.name!r}: min_offsets={load.min_offsets!r} is more than max_offsets={load.max_offsets!r}: what "
-            "is left after a run would wait for ever more; lower min_offsets or raise max_offsets"
+        yield (
+            f"min_offsets={load.min_offsets!r} is more than max_offsets={load.max_offsets!r}: what is left after a run "
+            "would wait for ever more; lower min_offsets or raise max_offsets"
         )
-
-
-def _check_ledger(load: OrderedLoad) -> None:
     if load.ledger is not None and not _ABSOLUTE.match(load.ledger):
-        raise SettingError(
-            f"load {load.name!r}: ledger must be an absolute path or a location such as 's3://bucket/ledgers', found "
+        yield (
+            "ledger must be an absolute path or a location such as 's3://bucket/ledgers', found "
             f"{load.ledger!r}: each of Airflow's processes would see it somewhere else"
         )

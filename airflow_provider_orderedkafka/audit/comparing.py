@@ -208,7 +208,10 @@ class _Comparison:
             falls |= tied & (step < 0)
             tied &= step == 0
         wrong = np.flatnonzero(falls & same)
-        why = {int(which[at + 1]): f"it lies behind {self._located(which[at])}" for at in wrong[: self.most].tolist()}
+        why = {}
+        for at in wrong[: self.most].tolist():
+            before = which[at]
+            why[int(which[at + 1])] = f"it lies behind {rows.record(before)} at {self.found.at(before)}"
         return which[wrong + 1], why
 
     def _behind_later(self, known: set[int]) -> tuple[Ints, dict[int, str]]:
@@ -217,9 +220,6 @@ class _Comparison:
         found = {row: later for row, later in self.found.behind.items() if right[row] and row not in known}
         why = {row: f"it lies behind a row of range {later}, which was loaded later" for row, later in found.items()}
         return np.array(sorted(found), np.int64), why
-
-    def _located(self, row: int) -> str:
-        return f"{self._rows.record(row)} at {self.found.at(row)}"
 
     def _compare_what_expired(self, done: Compared) -> None:
         """Rows of records that are not there any more: as many as were read and are not seen, and no more."""

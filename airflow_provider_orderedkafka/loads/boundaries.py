@@ -62,8 +62,11 @@ class Decider:
         found = self.store.boundary(time)
         if self._whole(found):
             return found
-        if found is None:
-            self._check_new(time)
+        if found is None and self.store.intervals().touch(time):
+            raise LifecycleError(
+                f"the boundary at {Moment(time)} of load {self.store.load!r} was decided for an interval on its other "
+                f"side, and is not among the {KEPT:,} that are kept: load what lies on this side with a replay"
+            )
         sight = self._ripe(time)
         decided = Boundary(time, self._between(sight, time), sight.seen.found.ids, self.now())
         return self._agreed(decided, self._uncertain(sight, time, found))
@@ -91,13 +94,6 @@ class Decider:
             f"the boundary at {Moment(decided.time)} of load {self.store.load!r} is being decided by several runs "
             "at once, which overwrite each other: try again; the decision that is stored then holds"
         )
-
-    def _check_new(self, time: int) -> None:
-        if self.store.intervals().touch(time):
-            raise LifecycleError(
-                f"the boundary at {Moment(time)} of load {self.store.load!r} was decided for an interval on its other "
-                f"side, and is not among the {KEPT:,} that are kept: load what lies on this side with a replay"
-            )
 
     def _ripe(self, time: int) -> Sight:
         grace = self.terms.grace or 0

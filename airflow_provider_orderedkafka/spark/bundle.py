@@ -124,10 +124,7 @@ def run(arguments: argparse.Namespace) -> int:
             files.append(arguments.requirements)
     except OSError as error:
         raise SettingError(f"{str(error.filename)!r} cannot be written: {error.strerror}") from error
-    told = {"files": [str(each) for each in files], "requirements": _packages(text)}
+    packages = [line for line in text.splitlines() if not line.startswith("#")]
+    told = {"files": [str(each) for each in files], "requirements": packages}
     print(json.dumps(told) if arguments.json else "\n".join([*told["files"], *(["", text.rstrip()] if text else [])]))
     return 0
-
-
-def _packages(text: str) -> list[str]:
-    return [line for line in text.splitlines() if not line.startswith("#")]

@@ -249,7 +249,8 @@ def _checked(given: Mapping[str, Any], prefix: str, kind: str) -> KafkaConfig:
         if name in FIXED and settings[name].lower() != HARMLESS.get(name):
             raise SettingError(f"{shown} is not yours to set: {FIXED[name].format(p=prefix)}")
         if name != RESOLVER and _answer(name, settings[name]).startswith(_NO_SUCH):
-            raise SettingError(f"{shown} is unknown to Kafka's client; {_nearest(name, prefix)}")
+            near = meant(name, OFTEN_SET.split(), "its settings are librdkafka's, not Java's", prefix)
+            raise SettingError(f"{shown} is unknown to Kafka's client; {near}")
     _check_values(settings, prefix, kind)
     return KafkaConfig({name: value for name, value in settings.items() if name not in (*FIXED, ISOLATION)})
 
@@ -278,10 +279,6 @@ def _check_values(settings: Mapping[str, str], prefix: str, kind: str) -> None:
         raise SettingError(
             f"{kind} '{prefix}ssl.endpoint.identification.algorithm' is empty, as Java says 'none'; set 'none'"
         )
-
-
-def _nearest(name: str, prefix: str) -> str:
-    return meant(name, OFTEN_SET.split(), "its settings are librdkafka's, not Java's", prefix)
 
 
 def _check_kerberos(settings: Mapping[str, str], prefix: str, kind: str) -> None:

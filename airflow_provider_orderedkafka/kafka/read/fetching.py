@@ -79,10 +79,6 @@ class StretchProgress:
         """Note that nothing visible is left before this offset."""
         self.position[rank] = np.maximum(self.position[rank], position)
 
-    def begin_again(self, rank: int, position: int) -> None:
-        """Records come once more, from this offset on."""
-        self.position[rank] = position
-
     def stop_within(self, rank: Ints, other: "StretchProgress", other_rank: Ints) -> None:
         """End where a stretch ends that this one is a piece of, if that is known and comes first."""
         self.stop[rank] = np.minimum(self.stop[rank], other.stop[other_rank])
@@ -216,7 +212,7 @@ class Fetch:
         self._unassign([rank for rank in ranks if self._assigned[rank]])
         for rank, start in starts.items():
             self._bounds[rank] = start
-            self._progress.begin_again(rank, start.offset)
+            self._progress.position[rank] = start.offset
 
     def _end(self, ends: Sequence[Bound]) -> None:
         for rank, end in zip(self._ranks_of_piece.tolist(), ends, strict=True):

@@ -270,7 +270,9 @@ def check_columns(columns: Sequence[Column], settings: WriteSettings) -> None:
     for name in used_columns(types, settings):
         allowed = _ALLOWED.get(name, ())
         if allowed and types[name] not in allowed:
-            raise SettingError(f"column {name!r} is {types[name]}, but must be {' or '.join(allowed)}{_hint(name)}")
+            convert = f": convert it, as with cast({name} as string) or to_json({name})"
+            way_out = convert if name in ("value", "key") else ""
+            raise SettingError(f"column {name!r} is {types[name]}, but must be {' or '.join(allowed)}{way_out}")
     if settings.topic is None and "topic" not in types:
         raise SettingError("no output topic is set: set the option 'topic', or add a string column 'topic'")
     if settings.use_partition == "always" and "partition" not in types:
@@ -331,7 +333,3 @@ def _check_source(types: Mapping[str, str], source: SourceColumns) -> None:
 
 def _listed(types: Mapping[str, str]) -> str:
     return ", ".join(map(repr, types)) or "no columns"
-
-
-def _hint(name: str) -> str:
-    return f": convert it, as with cast({name} as string) or to_json({name})" if name in ("value", "key") else ""

@@ -191,11 +191,6 @@ _KNOWN: Final[dict[str, Partitioner]] = {
 """The supported partitioners of Kafka's client; with others the client places the rows."""
 
 
-def partitioner_of(config: Any) -> Partitioner | None:
-    """The partitioner in this configuration of a producer, if it is supported."""
-    return _KNOWN.get(config.get("partitioner", "murmur2_random"))
-
-
 _RUN: Final = 1_000
 """How many offsets of a source partition go to one partition before the next one's turn: enough for a large batch."""
 
@@ -203,7 +198,8 @@ _RUN: Final = 1_000
 def placed(rows: Rows, given: Ints, counts: Ints, settings: WriteSettings) -> list[int]:
     """The partition of each row, in a topic with `counts` partitions; -1 leaves it to Kafka's client."""
     one_by_one = settings.keyless == "one by one"
-    partitioner = "murmur2" if one_by_one else partitioner_of(settings.config)  # as with DataFrames, whatever is set
+    named = settings.config.get("partitioner", "murmur2_random")
+    partitioner = "murmur2" if one_by_one else _KNOWN.get(named)  # as with DataFrames, whatever is set
     if partitioner is None:
         return _as_list(given)
     ours = (given == NO_PARTITION) & (counts > 0)
@@ -212,16 +208,11 @@ def placed(rows: Rows, given: Ints, counts: Ints, settings: WriteSettings) -> li
         here = keyed & (counts == count)
         there = PARTITIONERS[partitioner](rows.keys, count).fill_null(NO_PARTITION).to_numpy()
         given = np.where(here, there, given)
-    if rows.source is not None and (one_by_one or _spreads(settings.config)):
+    if rows.source is not None and (one_by_one or named.endswith("random")):
         spread = ours & ~keyed & rows.source.known()
         turn = rows.source.offsets // (1 if one_by_one else _RUN) + rows.source.partitions
         given = np.where(spread, turn % np.maximum(counts, 1), given)
     return _as_list(given)
-
-
-def _spreads(config: Any) -> bool:
-    """Whether rows without a key may go to any partition."""
-    return str(config.get("partitioner", "murmur2_random")).endswith("random")
 
 
 def _keyed(rows: Rows, partitioner: Partitioner) -> NDArray[np.bool_]:

@@ -300,7 +300,12 @@ class Loader:
         check_location(self._spark.started(), checkpoint.location)
         checkpoint.set_up(writer.setup, arguments.job)
         if arguments.transform is not None and (found := sorted(volatile(writer.frames.rows))):
-            print(_not_the_same_again(found), flush=True)
+            print(
+                f"warning: the transform uses {', '.join(found)}, which gives other values in another attempt: what is "
+                "written again then differs, and a filter by it may lose rows or write them twice. Make such values of "
+                "the record, such as its timestamp",
+                flush=True,
+            )
         if page := self._spark.started().sparkContext.uiWebUrl:
             print(f"Spark's page of it, while it runs: {page}", flush=True)
         return writer
@@ -316,14 +321,6 @@ def _tell(loaded: Range, found: Report, copy: str | None) -> None:
         except OSError as error:
             raise StateError(f"--report {copy!r} cannot be written: {error.strerror}") from error
     print(summary(loaded, found), flush=True)
-
-
-def _not_the_same_again(found: list[str]) -> str:
-    return (
-        f"warning: the transform uses {', '.join(found)}, which gives other values in another attempt: what is written "
-        "again then differs, and a filter by it may lose rows or write them twice. Make such values of the record, "
-        "such as its timestamp"
-    )
 
 
 def _first_line(loaded: Range, before: Counts | None, writer: Writer) -> str:

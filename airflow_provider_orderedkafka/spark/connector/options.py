@@ -110,10 +110,7 @@ def _check(values: Mapping[str, Any], *, stream: bool) -> None:
 def _beside_range(kafka: KafkaConfig, values: Mapping[str, Any]) -> SourceOptions:
     if odd := sorted(set(values) - {option.name for option in SOURCE.options if option.beside_range}):
         raise SettingError(f"option {odd[0]!r} cannot be combined with 'range', which sets it: leave it out")
-    return range_options(kafka, values["range"], SOURCE.value(values, "sliceOffsets"))
-
-
-def range_options(kafka: KafkaConfig, loaded: Range, slice_offsets: int) -> SourceOptions:
+    loaded: Range = values["range"]
     return SourceOptions(
         kafka=kafka,
         subscription=None,
@@ -125,7 +122,7 @@ def range_options(kafka: KafkaConfig, loaded: Range, slice_offsets: int) -> Sour
         transaction_wait=0,
         pace=Pace(),
         most=loaded.batch_offsets,
-        slice_offsets=slice_offsets,
+        slice_offsets=SOURCE.value(values, "sliceOffsets"),
         future_tolerance=loaded.future_tolerance,
         isolation=loaded.isolation,
         on_data_loss=loaded.on_data_loss,

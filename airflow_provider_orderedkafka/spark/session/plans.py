@@ -173,7 +173,8 @@ def _read(node: Node, reads: Reads) -> PlanFacts:
 
 def _passed(node: Node, found: PlanFacts) -> PlanFacts:
     kind = name(node)
-    by_chance = f"{shown(node)} chooses rows by chance" if kind in CHOOSING and _by_chance(node) else None
+    chance = kind in CHOOSING and (kind == "Sample" or not is_deterministic(node))
+    by_chance = f"{shown(node)} chooses rows by chance" if chance else None
     several = kind in SEVERAL or (kind == "Sample" and with_replacement(node))
     return replace(found, at_most_one=found.at_most_one and not several, untrusted=found.untrusted or by_chance)
 
@@ -198,10 +199,6 @@ def _lost(why: str) -> PlanFacts:
 
 def _why(node: Node) -> str:
     return f"{shown(node)} does not keep it; {OTHER_WAYS.get(name(node), ANY_OTHER_WAY)}"
-
-
-def _by_chance(node: Node) -> bool:
-    return name(node) == "Sample" or not is_deterministic(node)
 
 
 def _reads_range(node: Node) -> bool:

@@ -121,7 +121,7 @@ class Lease:
         """Take the lease, waiting for older holders; `FencedError` when a newer one is there."""
         older = self._holdings()
         attempt = self._number(max((each.attempt for each in older.values()), default=0))
-        term = 1 + max((_term(name) for name in older), default=0)
+        term = 1 + max((int(name.split("-", 1)[0]) for name in older), default=0)
         process = self._outside.processes.this()
         self._name = f"{LEASES}/{term:06d}-{self._outside.token}{DOCUMENT}"
         self._mine = Holding(attempt, *process, beat=0, beat_at=0, let_go=False)
@@ -208,11 +208,8 @@ class Lease:
                 on_wait(found)
                 announced = True
             clock.sleep(HEARTBEAT / 8)
-            self._keep_beating()
-
-    def _keep_beating(self) -> None:
-        if self._outside.clock.monotonic() - self._beaten >= HEARTBEAT:
-            self.beat()
+            if clock.monotonic() - self._beaten >= HEARTBEAT:
+                self.beat()
 
     def _is_gone(self, found: Holding) -> bool:
         holder = Process(found.machine, found.process, found.process_started)
@@ -233,10 +230,6 @@ class Lease:
         if self._mine is None:
             raise RuntimeError("the lease was not acquired")
         return self._mine
-
-
-def _term(name: str) -> int:
-    return int(name.split("-", 1)[0])
 
 
 class Heartbeat:
