@@ -28,12 +28,11 @@ from airflow_provider_orderedkafka.spark.connector.option_tables import (  # noq
     OptionTable,
 )
 from airflow_provider_orderedkafka.tools import cli  # noqa: E402
-from airflow_provider_orderedkafka.tools.commands.explain import CODES  # noqa: E402
 
 PACKAGE = "airflow_provider_orderedkafka"
 NAMES = re.compile(rf"^\| (`{PACKAGE}\.[^|]+) \|", re.MULTILINE)
 PARAMETER = re.compile(r"^:param (\w+): (.*(?:\n {4}.*)*)", re.MULTILINE)
-EXAMPLES = re.compile("orderedkafka |source <")
+EXAMPLES = re.compile("orderedkafka ")
 """What the text of a command goes on with, if that is nothing but commands."""
 
 OPERATORS = ("sensors", "triggers", "operators", "hooks")
@@ -101,7 +100,7 @@ def options() -> str:
 
 def commands() -> str:
     """Each command with its arguments, and those of applications."""
-    start = "# Commands\n\n`orderedkafka <command> --help` says the same. [Exit codes](errors.md#exit-codes)\n"
+    start = "# Commands\n\n`orderedkafka <command> --help` says the same. [Exit codes](trouble.md#by-exit-code)\n"
     told = [_command(f"orderedkafka {name}", parser, "##") for name, parser in cli.parsers().items()]
     rows = (
         (f"`{flag} {value}`", help_)
@@ -114,14 +113,11 @@ def commands() -> str:
 
 
 def failures() -> str:
-    """What commands and applications end with, and what they raise."""
-    start = "# Errors and exit codes\n\nBy symptom and by message: [If something goes wrong](trouble.md).\n"
+    """What commands and applications raise."""
     kinds = [each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, OrderedKafkaError)]
-    codes = ((str(code), means, do) for code, (means, do) in CODES.items())
     rows = ((f"`{kind.__name__}`", str(errors.exit_code(kind())), _flat(str(kind.__doc__))) for kind in kinds)
-    middle = f"## Exit codes\n{_table(('code', 'means', 'do'), codes)}"
-    end = f"## Errors\n\nOf `{errors.__name__}`.\n{_table(('error', 'exit code', 'means'), rows)}"
-    return "\n".join([start, middle, end])
+    start = "# Errors\n\nBy symptom, message and exit code: [If something goes wrong](trouble.md)."
+    return f"{start} Of `{errors.__name__}`:\n{_table(('error', 'exit code', 'means'), rows)}"
 
 
 PAGES: dict[str, tuple[str, Callable[[], str]]] = {
@@ -129,7 +125,7 @@ PAGES: dict[str, tuple[str, Callable[[], str]]] = {
     "operators.md": ("Operators", operators),
     "options.md": ("Options", options),
     "commands.md": ("Commands", commands),
-    "errors.md": ("Errors and exit codes", failures),
+    "errors.md": ("Errors", failures),
 }
 """By their names: the titles in the navigation, and what makes them."""
 

@@ -6,7 +6,9 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass
+from io import StringIO
 from typing import Any
 
 from .. import __version__
@@ -17,6 +19,7 @@ from . import RED, painted
 
 _PROGRAM = "orderedkafka"
 _AGO = re.compile(r"-\d")
+_OPTION = re.compile(r"(?<!\S)--[a-z][a-z-]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +45,6 @@ COMMANDS = {
     "read": Tool(f"{_HERE}.commands.read", "read topics in time order: a table, JSON, Arrow or Parquet"),
     "bundle": Tool(f"{_SPARK}.bundle", "write what a cluster needs of this package, and beside it"),
     "plan": Tool(f"{_HERE}.commands.plan", "show what a load's next run would load, and why"),
-    "explain": Tool(f"{_HERE}.commands.explain", "explain an exit code, an error or a message, and what to do"),
-    "completion": Tool(f"{_HERE}.commands.completion", "print a script that completes commands and options by Tab"),
 }
 
 
@@ -83,7 +84,6 @@ def _of(name: str) -> tuple[Any, argparse.ArgumentParser]:
     module = importlib.import_module(COMMANDS[name].module)
     own = argparse.ArgumentParser(prog=f"{_PROGRAM} {name}", description=module.__doc__)
     module.add_arguments(own)
-    own.set_defaults(parsers=parsers)
     return module, own
 
 
@@ -91,11 +91,16 @@ def _parsed(parser: argparse.ArgumentParser, given: Sequence[str]) -> argparse.N
     """The arguments; an option that there is not is an error with the nearest one."""
     found, unknown = parser.parse_known_args(given)
     if unknown:
-        completion = importlib.import_module(COMMANDS["completion"].module)
-        known = sorted({option for _, options in completion.words(parser) for option in options})
-        hint = meant(unknown[0].partition("=")[0], known, f"see {parser.prog} --help")
+        hint = meant(unknown[0].partition("=")[0], _options(parser, given), f"see {parser.prog} --help")
         parser.error(f"there is no {unknown[0]!r}: {hint}")
     return found
+
+
+def _options(parser: argparse.ArgumentParser, given: Sequence[str]) -> list[str]:
+    """The options that there are beside these arguments, as the help on them lists them: an action has its own."""
+    with redirect_stdout(StringIO()) as help_, suppress(SystemExit):
+        parser.parse_known_args([*given, "--help"])
+    return sorted(set(_OPTION.findall(help_.getvalue())))
 
 
 def _joined(arguments: Sequence[str]) -> list[str]:

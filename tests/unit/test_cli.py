@@ -2,7 +2,6 @@
 
 import argparse
 import io
-import json
 import os
 import signal
 import subprocess
@@ -12,13 +11,10 @@ from pathlib import Path
 
 import pytest
 from support.messages import says
-from support.sources import sources
 
 from airflow_provider_orderedkafka import __version__
 from airflow_provider_orderedkafka.errors import SettingError, UnreachableError
 from airflow_provider_orderedkafka.tools import RED, cli, painted
-from airflow_provider_orderedkafka.tools.commands import explain
-from airflow_provider_orderedkafka.tools.commands.explain import CODES, TROUBLES
 
 SCRIPT = Path(sysconfig.get_path("scripts")) / "orderedkafka"
 FAKE = """
@@ -97,6 +93,23 @@ def test_a_command_that_resembles_none_is_answered_with_all(capsys):
         cli.main(["xyzzy"])
     assert left.value.code == 2
     assert ", ".join(cli.COMMANDS) in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        (["plan", "a.py", "--strat", "-2h"], "'--start'"),
+        (["ledger", "rewind", "a", "--to-current", "--reason", "r", "--topci", "b"], "'--topic'"),
+        (["loads", "--xyzzy"], "see orderedkafka loads --help"),
+    ],
+)
+def test_an_option_that_there_is_not_is_answered_with_the_nearest_of_its_command(given, meant, capsys):
+    with pytest.raises(SystemExit) as left:
+        cli.main(given)
+    assert left.value.code == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert says(said.err, f"there is no ... {meant}")
 
 
 def test_bad_arguments_are_a_usage_error():
@@ -183,60 +196,6 @@ OF_A_COMMAND = {"--to", "--limit", "--load", "--topic", "--checkpoint", "--regis
 def test_every_command_answers_programs_too():
     options = {name: [set(action._option_string_actions) for action in actions(p)] for name, p in cli.parsers().items()}
     assert {name for name, found in options.items() for each in found if "--json" not in each} == set()
-
-
-def test_what_is_explained_and_completed_is_json_where_that_is_asked_for(capsys):
-    assert cli.main(["explain", "--json", "75"]) == 0
-    assert [each["what"] for each in json.loads(capsys.readouterr().out)] == ["exit code 75"]
-    assert cli.main(["completion", "--json"]) == 0
-    assert "--json" in json.loads(capsys.readouterr().out)["ledger"]["history"]
-
-
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        ("orderedkafka l", {"loads", "ledger"}),
-        ("orderedkafka ledger ", {"show", "history", "abandon", "rewind", "restore", "move", "--help"}),
-        ("orderedkafka ledger history --j", {"--json"}),
-        ("orderedkafka plan --st", {"--start"}),
-    ],
-)
-def test_the_tab_key_completes_commands_actions_and_options(words, expected, capsys):
-    assert cli.main(["completion"]) == 0
-    given = words.split(" ")
-    program = f"""{capsys.readouterr().out}
-COMP_WORDS=({" ".join(map(repr, given))}); COMP_CWORD={len(given) - 1}; _orderedkafka; printf '%s\n' "${{COMPREPLY[@]}}"
-"""
-    done = subprocess.run(["bash", "-c", program], capture_output=True, text=True, timeout=30, check=True)
-    assert set(done.stdout.split()) == expected
-
-
-@pytest.mark.parametrize(
-    ("asked", "said"),
-    [
-        (["75"], f"75\n  {CODES[75][0]}"),
-        (["DataLossError"], f"DataLossError ... 65\n ... {CODES[65][1]}"),
-        (["UnreachableError:", "no broker:", "is it up, can it be reached from here?"], TROUBLES[0].means),
-        (["records that were loaded\nare gone from Kafka"], "--to earliest --topic"),
-    ],
-)
-def test_a_code_an_error_and_a_message_are_explained_with_what_to_do(asked, said, capsys):
-    assert cli.main(["explain", *asked]) == 0
-    out = capsys.readouterr().out
-    assert says(out, said)
-    assert "\n  -> " in out
-
-
-def test_what_nobody_knows_is_no_explanation(capsys):
-    assert cli.main(["explain", "DataLosError"]) == 2
-    assert "'DataLossError'" in capsys.readouterr().err
-    assert cli.main(["explain", "7"]) == 2
-    assert ", ".join(map(str, CODES)) in capsys.readouterr().err
-
-
-def test_every_message_that_is_explained_is_said_somewhere():
-    texts = [path.read_text() for path in sources() if path.name != "explain.py"]
-    assert [each.what for each in explain.TROUBLES if not any(each.what in text for text in texts)] == []
 
 
 class Terminal(io.StringIO):
