@@ -394,6 +394,6 @@ def check_bad(found: int, most: int | None) -> None:
     if most is not None and found > most:
         raise RowError(
             f"{found:,} records of this range became dead letters, and at most {most:,} may: "
-            "look at them with `orderedkafka dead-letters`; then correct the format or the schema, or let more of them "
-            f"pass with Allow({most + 1}, to=...) or --bad-records, and run the same range again"
+            "look at them with `orderedkafka read <topic> --headers`; then correct the format or the schema, or let "
+            f"more of them pass with Allow({most + 1}, to=...) or --bad-records, and run the same range again"
         )

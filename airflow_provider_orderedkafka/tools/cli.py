@@ -40,9 +40,10 @@ COMMANDS = {
     "doctor": Tool(f"{_HERE}.doctor", "check the installation and the connections"),
     "loads": Tool(f"{_HERE}.commands.loads", "show how each load stands: state, lag, last success, error"),
     "ledger": Tool(f"{_HERE}.commands.ledger", "show, abandon, rewind, restore or move a ledger; who did, and why"),
-    "dead-letters": Tool(f"{_HERE}.commands.dead_letters", "show what could not be loaded, and why"),
     "audit": Tool(f"{_HERE}.commands.audit", "compare what a load wrote with what its source has"),
-    "read": Tool(f"{_HERE}.commands.read", "read topics in time order: a table, JSON, Arrow or Parquet"),
+    "read": Tool(
+        f"{_HERE}.commands.read", "read topics in time order, also of dead letters: a table, JSON, Arrow, Parquet"
+    ),
     "bundle": Tool(f"{_SPARK}.bundle", "write what a cluster needs of this package, and beside it"),
     "plan": Tool(f"{_HERE}.commands.plan", "show what a load's next run would load, and why"),
 }

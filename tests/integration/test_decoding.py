@@ -2,6 +2,7 @@
 
 import json
 import re
+from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
@@ -297,16 +298,15 @@ def test_dead_letters_are_shown_and_loaded_again_once_they_can_be_read(
 
     def shown(*arguments: str) -> str:
         capsys.readouterr()
-        assert main(["dead-letters", dead, "--bootstrap-servers", app.servers, *arguments]) == 0
+        assert main(["read", dead, "--bootstrap-servers", app.servers, "--headers", *arguments]) == 0
         return capsys.readouterr().out
 
-    text = shown()
-    assert says(text, f"{source}[1]@2: ... value ... (json): ")
-    assert "value ff6e6f7468696e67" in text
-    assert "4 times 'its value cannot be decoded (json)'" in text
-    letters = [json.loads(line) for line in shown("--json", "--range", "r1").splitlines()]
-    assert {each["source"] for each in letters} == {f"{source}[{n % 3}]@{n // 3}" for n in BAD}
-    assert shown("--json", "--limit", "2").count("\n") == 2
+    assert says(shown("--format", "table"), f"{dead}[ ... from={source}[1]@2  range=r1  error=its value ... (json): ")
+    letters = [json.loads(line) for line in shown().splitlines()]
+    assert [each["from"] for each in letters] == [f"{source}[{n % 3}]@{n // 3}" for n in BAD]
+    assert {each["range"] for each in letters} == {"r1"}
+    assert all(each["error"].startswith("its value cannot be decoded (json): ") for each in letters)
+    assert {each["value"]["base64"] for each in letters} == {b64encode(b"\xffnothing").decode()}
 
     def mended(frame: Any) -> Any:
         return frame.select("key", f.lit("mended").alias("value"), "_source")

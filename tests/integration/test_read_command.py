@@ -4,11 +4,13 @@ import json
 import subprocess
 import sys
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
 from support.records import Record
 
+from airflow_provider_orderedkafka.kafka.write.rows import Source, Stamp
 from airflow_provider_orderedkafka.tools.cli import main
 
 BASE = 1_700_000_000_000
@@ -65,6 +67,20 @@ def test_bytes_that_are_no_text_come_in_base64(run, topics, records):
         "value": {"base64": "/w=="},
         "headers": [{"key": "a", "value": "1"}, {"key": "b", "value": None}],
     }
+
+
+def test_what_a_load_wrote_says_with_its_headers_from_where_it_is_and_why_it_is_a_dead_letter(run, topics, records):
+    topic = topics.create()
+    source = Source(("a",), *map(np.array, ([0, -1], [3, -1], [7, -1], [BASE, -1])))
+    placed, alone = Stamp("r1").headers(source, np.array([0, 0]))
+    why = ("orderedkafka.error", b"too long\xff")
+    headers = [[("orderedkafka", bytes(placed)), why], [("orderedkafka", bytes(alone))], [("orderedkafka", b"x")], []]
+    records.produce(topic, [Record(b"v", BASE + n, headers=some) for n, some in enumerate(headers)])
+    told = [{"from": "a[3]@7", "range": "r1", "error": "too long\ufffd"}, {"range": "r1"}, {}, {}]
+    found = lines(run(topic, "--columns", "value,headers")[1])
+    assert [{name: row[name] for name in row if name not in {"value", "headers"}} for row in found] == told
+    assert "from=a[3]@7  range=r1  error=too long" in run(topic, "--headers", "--format", "table")[1].decode()
+    assert all("from" not in row for row in lines(run(topic)[1]))
 
 
 def test_a_limit_a_start_and_an_end(run, topic):

@@ -3,6 +3,7 @@
     orderedkafka read orders refunds --bootstrap-servers localhost:9092 --start -2h
     orderedkafka read orders --bootstrap-servers localhost:9092 --around 'orders[3]@1042'
     orderedkafka read orders --config client.properties --format parquet --output orders.parquet
+    orderedkafka read orders-dead --bootstrap-servers localhost:9092 --headers
 
 Prints a table on a terminal and JSON lines elsewhere, unless --format says otherwise. Stops quietly when the program
 that it is piped into does.
@@ -15,7 +16,7 @@ import shutil
 import sys
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import datetime
 from pathlib import Path
 from time import monotonic
@@ -23,7 +24,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from ...core.notation.spelling import counted
 from ...core.order.positions import whole_number
-from ...errors import SettingError
+from ...errors import DocumentError, SettingError
+from ...kafka.provenance import ERROR_HEADER, read_provenance
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -59,7 +61,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--follow", action="store_true", help="go on as records come")
     parser.add_argument("--grace", metavar="TIME", help="with --follow: wait so long for older records, such as 10s")
     parser.add_argument("--columns", metavar="NAMES", help="only these columns, separated by commas, in this order")
-    parser.add_argument("--headers", action="store_true", help="the records' headers, too")
+    parser.add_argument(
+        "--headers",
+        action="store_true",
+        help="the records' headers, too; of what a load wrote, from which record it is, and why it is a dead letter",
+    )
     parser.add_argument(
         "--decode", metavar="JSON", help='such as \'{"value": {"format": "json", "schema": "order long"}}\''
     )
@@ -237,7 +243,21 @@ def _text(value: Any) -> Any:
 def _rows(batches: "Iterable[RecordBatch]") -> Iterator[dict[str, Any]]:
     for batch in batches:
         for row in batch.to_pylist():
-            yield {name: _text(value) for name, value in row.items()}
+            told = _told([(each["key"], each["value"]) for each in row.get("headers") or ()])
+            yield told | {name: _text(value) for name, value in row.items()}
+
+
+def _told(headers: list[tuple[str, bytes | None]]) -> dict[str, str]:
+    """What a load says of what it wrote: from which record and range it is, and why it is a dead letter."""
+    told = {}
+    with suppress(DocumentError):  # a header of that name, but of somebody else
+        found = read_provenance(headers)
+        if found is not None and found.source is not None and found.offset is not None:
+            told["from"] = found.source.at(found.offset)
+        if found is not None:
+            told["range"] = found.range_id
+    errors = [value for name, value in headers if name == ERROR_HEADER and value is not None]
+    return told | ({"error": errors[-1].decode(errors="replace")} if errors else {})
 
 
 def _jsonl(out: BinaryIO, _: "Batches", batches: "Iterable[RecordBatch]") -> None:
