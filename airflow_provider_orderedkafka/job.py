@@ -94,10 +94,6 @@ class Allow:
             raise SettingError(
                 f"Allow to= must be a topic, or IcebergOutput(...) or DeltaOutput(...), found {self.to!r}"
             )
-        if not isinstance(self.to, str) and not self.to.identity:
-            raise SettingError(
-                f"Allow to={self.to.of} cannot have identity=False: by their identities none is written twice"
-            )
 
 
 @arguments(
@@ -247,11 +243,11 @@ RULES: Final[Mapping[type, Mapping[str, Rule]]] = {
         **dict.fromkeys(("writers", "create", "producer"), "free"),
     },
     IcebergOutput: {
-        **dict.fromkeys(("table", "identity"), "stays"),
+        "table": "stays",
         **dict.fromkeys(("create", "partition_by", "properties", "options"), "free"),
     },
     DeltaOutput: {
-        **dict.fromkeys(("path", "table", "identity"), "stays"),
+        **dict.fromkeys(("path", "table"), "stays"),
         **dict.fromkeys(("create", "partition_by", "properties", "options"), "free"),
     },
     FilesOutput: {"path": "stays", "format": "stays", "options": "free"},

@@ -220,8 +220,6 @@ class IcebergOutput(_Place):
     :param create: Whether to make the table if it is missing.
     :param partition_by: How a table that is made is partitioned: columns, or `years`, `months`, `days` or `hours` of a
         time column, `bucket(16, column)`, `truncate(4, column)`. `()`: not at all.
-    :param identity: Whether each row has the column `_orderedkafka`, which says from which record of which range it is.
-        Without it, a range cannot be loaded again, and a load whose interrupted commit has expired stops.
     :param properties: Table properties of a table that is made.
     :param options: Options of the write, such as `{"target-file-size-bytes": "134217728"}`.
     """
@@ -231,7 +229,6 @@ class IcebergOutput(_Place):
     table: str
     create: bool = True
     partition_by: tuple[str, ...] = BY_DAY
-    identity: bool = True
     properties: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, str] = field(default_factory=dict)
 
@@ -250,8 +247,6 @@ class DeltaOutput(_Place):
     :param create: Whether to make the table if it is missing.
     :param partition_by: How a table that is made is partitioned: columns, or `days` of a time column, which makes the
         generated column `<column>_day`. `()`: not at all.
-    :param identity: Whether each row has the column `_orderedkafka`, which says from which record of which range it is.
-        Without it, a range cannot be loaded again, and a load whose interrupted commit has expired stops.
     :param properties: Table properties of a table that is made.
     :param options: Options of the write, such as `{"mergeSchema": "true"}`.
     """
@@ -266,7 +261,6 @@ class DeltaOutput(_Place):
     table: str | None = None
     create: bool = True
     partition_by: tuple[str, ...] = BY_DAY
-    identity: bool = True
     properties: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, str] = field(default_factory=dict)
 
@@ -365,7 +359,7 @@ def _hold_path(output: Any) -> None:
 
 def _check_layout(output: Any, fits: Callable[["re.Match[str]"], bool], known: str) -> None:
     _hold_tuple(output, "partition_by")
-    _check_flags(output, "create", "identity")
+    _check_flags(output, "create")
     for name in ("properties", "options"):
         _check_options(output, name)
         _check_no_secret(output, name)

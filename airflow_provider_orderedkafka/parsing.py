@@ -222,9 +222,8 @@ def check_audit(load: OrderedLoad, to: Output | str | None, rows: Rows, *, audit
         raise SettingError(f"{said}, and its application writes where only it knows: leave audit out, or name to=")
     if isinstance(to, str):
         return  # a template as a whole: the audit itself says what it cannot read
-    for name in ("provenance", "identity"):
-        if getattr(to, name, True) is False:
-            raise SettingError(f"{said}, and with {name}=False rows do not say which record they are of: leave one out")
+    if getattr(to, "provenance", True) is False:
+        raise SettingError(f"{said}, and with provenance=False rows do not say which record they are of: leave one out")
     if isinstance(to, FilesOutput) and to.format == "csv":
         raise SettingError(f"{said}, and files of csv are not read back: leave audit out, or write Parquet")
     for output in (to, rows.dead_letters):

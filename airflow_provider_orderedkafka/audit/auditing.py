@@ -157,8 +157,8 @@ def _not_to_know(report: Report) -> str | None:
     if report.range is None or to is None:
         return "a release wrote its report that did not keep in it what an audit needs"
     kind = to.output.partition(":")[0]
-    if not to.identity and kind in {"topic", "delta", "iceberg"}:
-        return "its rows do not say where they came from: provenance is off, or identity=False"
+    if not to.identity and kind == "topic":
+        return "its rows do not say where they came from: provenance is off"
     if kind == "topic" and not named_topics(to.output):
         return "its rows named their topics themselves, and outputTopics did not say which there are"
     return None

@@ -7,7 +7,6 @@ more, the rows show it by their identities.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import Enum
 from typing import Final
 
 IDENTITY: Final = "_orderedkafka"
@@ -52,15 +51,6 @@ class Search:
     whole: bool
 
 
-class BatchState(Enum):
-    """Whether a noted batch landed: yes, no, only its rows can show it, unknown."""
-
-    LANDED = "landed"
-    MISSING = "missing"
-    ASK = "ask"
-    LOST = "lost"
-
-
 def name_of(range_id: str, batch: int, attempt: str) -> str:
     """The name of a commit: the range (`<range>-again-2` if it was loaded again), the batch and the attempt."""
     return f"{range_id}/{batch}/{attempt}"
@@ -92,12 +82,3 @@ def _begins(oldest: Commit | None, range_id: str) -> bool:
     if oldest is None:
         return True
     return oldest.parent is None and oldest.name is not None and oldest.name.startswith(f"{range_id}/")
-
-
-def batch_state(found: Search, *, identity: bool) -> BatchState:
-    """The state of a batch after a search. Without the whole history, one that landed may have landed twice."""
-    if found.whole:
-        return BatchState.LANDED if found.found else BatchState.MISSING
-    if identity:
-        return BatchState.ASK
-    return BatchState.LANDED if found.found else BatchState.LOST

@@ -133,10 +133,8 @@ def _output(arguments: Arguments) -> TableOutput:
 
 
 def _described(output: TableOutput) -> str:
-    """The output in a setup, identities included: a batch that was begun without them is not continued with them."""
-    if isinstance(output, FilesOutput):
-        return f"{output.format} {output.place}"
-    return f"{output.kind} {output.place}{'' if output.identity else ' without identities'}"
+    """The output in a setup."""
+    return f"{output.format if isinstance(output, FilesOutput) else output.kind} {output.place}"
 
 
 def _letters_described(arguments: Arguments) -> Iterator[str]:

@@ -174,8 +174,6 @@ LOAD = OrderedLoad("orders", topics=["orders"])
     [
         (None, "application"),
         (KafkaOutput("out", provenance=False), "provenance=False"),
-        (IcebergOutput("lake.orders", identity=False), "identity=False"),
-        (DeltaOutput("/lake/orders", identity=False), "identity=False"),
         (FilesOutput("/lake/orders", "csv"), "csv"),
     ],
 )

@@ -151,7 +151,7 @@ def test_a_range_into_a_table_is_finished(begun, records, where, transform, monk
     spark = {"conf": ICEBERG.settings(begun.folder), "spark_binary": str(ICEBERG.home() / "bin" / "spark-submit")}
     how = ('"iceberg:lake.shop.orders"', rows, settings_of(where, begun.folder))
     assert begun.run_and_kill(*how, **spark)["load"] == "failed"
-    said = {"kind": "iceberg", "table": "lake.shop.orders", "identity": True}
+    said = {"kind": "iceberg", "table": "lake.shop.orders"}
     begun_by_the_release_before(store(begun, where), noted(output=said, transform=transform))
     assert begun.run(*how, **spark) == ENDED
     table = begun.folder / "warehouse" / "shop" / "orders"

@@ -17,7 +17,6 @@ import pytest
 from support.applications import events
 from support.audited import audited, counted
 from support.lake import Lake, Loading
-from support.messages import says
 from support.outputs import Position, expected_of
 from support.plain import as_argument
 from support.ranges import whole_range
@@ -164,20 +163,18 @@ AFTERWARDS: dict[str, Callable[[Loading], object]] = {
 
 
 @pytest.mark.parametrize(
-    ("die", "then", "identity"),
+    ("die", "then"),
     [
-        ("before", "nothing", True),
-        pytest.param("before", "nothing", False, marks=pytest.mark.nightly),
-        pytest.param("after", "nothing", False, marks=pytest.mark.nightly),
-        ("after", "a compaction", True),
-        pytest.param("after", "a compaction", False, marks=pytest.mark.nightly),
-        pytest.param("after", "another commit", False, marks=pytest.mark.nightly),
+        ("before", "nothing"),
+        pytest.param("after", "nothing", marks=pytest.mark.nightly),
+        ("after", "a compaction"),
+        pytest.param("after", "another commit", marks=pytest.mark.nightly),
     ],
 )
 def test_an_attempt_that_dies_around_its_commit_leaves_each_row_there_once(
-    loading: MakeLoading, expected: list[Position], die: str, then: str, identity: bool
+    loading: MakeLoading, expected: list[Position], die: str, then: str
 ) -> None:
-    load = loading(identity=identity)
+    load = loading()
     assert load.run(die=die)["code"] == "died"
     AFTERWARDS[then](load)
     report = load.run()["report"]
@@ -199,16 +196,6 @@ def test_where_the_history_has_expired_the_rows_say_it(
     assert (report["replayed"] > 0) == (die == "after")
 
 
-@pytest.mark.nightly
-def test_where_nothing_says_it_any_more_the_load_stops_and_says_so(lake: Lake, loading: MakeLoading) -> None:
-    load = loading(identity=False, properties=lake.format.forgetful)
-    assert load.run(die="after")["code"] == "died"
-    load.expire()
-    found = load.run()
-    assert found["code"] == 65
-    assert f"{lake.format.first} " in found["said"]
-
-
 @of(pytest.param(DELTA, marks=pytest.mark.nightly), ICEBERG)
 @pytest.mark.parametrize("batches", [1, pytest.param(2, marks=pytest.mark.nightly)])
 def test_a_table_that_its_owner_replaced_by_itself_has_each_row_once(
@@ -226,23 +213,16 @@ def test_a_table_that_its_owner_replaced_by_itself_has_each_row_once(
 
 
 @of(ICEBERG)
-def test_where_a_table_was_replaced_and_rows_say_nothing_the_load_stops(loading: MakeLoading) -> None:
-    load = loading(identity=False)
-    assert load.run(die="after")["code"] == "died"
-    before = load.positions()
-    load.replace()
-    assert load.run()["code"] == 65
-    assert load.positions() == before
-
-
-@of(ICEBERG)
-def test_rows_whose_identities_were_dropped_are_not_taken_for_those_of_others(loading: MakeLoading) -> None:
+@pytest.mark.parametrize("then", [Loading.expire, pytest.param(Loading.replace, marks=pytest.mark.nightly)])
+def test_rows_whose_identities_were_dropped_are_not_taken_for_those_of_others(
+    loading: MakeLoading, then: Callable[[Loading], None]
+) -> None:
     load = loading()
     assert load.run(die="after")["code"] == "died"
     before = load.positions()
     load.lake.sql(f"ALTER TABLE {load.table} DROP COLUMN {IDENTITY}")
     load.lake.sql(f"ALTER TABLE {load.table} ADD COLUMN {IDENTITY} {STRUCT}")
-    load.expire()
+    then(load)
     found = load.run()
     assert found["code"] == 65
     assert f"{len(before)} rows" in found["said"]
@@ -279,7 +259,7 @@ def test_a_batch_that_was_restored_away_is_not_written_again(loading: MakeLoadin
 def test_others_that_commit_between_two_looks_at_the_history_hide_nothing(
     loading: MakeLoading, expected: list[Position]
 ) -> None:
-    load = loading(identity=False)
+    load = loading()
     beside = f"ALTER TABLE {load.table} SET TBLPROPERTIES ('somebody' = 'else')"
     assert load.run(die="after", beside=beside)["code"] == "died"
     report = load.run(beside=beside)["report"]
@@ -320,33 +300,16 @@ def test_a_range_that_is_loaded_again_replaces_its_rows_and_no_other_s(
 
 
 @of(DELTA, pytest.param(ICEBERG, marks=pytest.mark.nightly))
-def test_rows_that_say_nothing_are_not_taken_for_missing_when_later_ones_do(
+def test_a_range_is_not_loaded_again_beside_rows_that_may_be_its_own_and_say_nothing(
     lake: Lake, loading: MakeLoading, expected: list[Position]
 ) -> None:
-    load = loading(identity=False)
-    assert load.run(die="after")["code"] == "died"
-    lake.sql(f"ALTER TABLE {load.table} ADD COLUMN {IDENTITY} {STRUCT}")
-    load.output = replace(load.output, identity=True)
-    found, described = load.run(), f"output '{lake.format.name} {load.output.place}"
-    assert found["code"] == 2
-    assert says(found["said"], f"{described} ... {described}'")
-    load.output = replace(load.output, identity=False)
-    assert load.run()["report"]["replayed"] == load.first_batch
-    load.output = replace(load.output, identity=True)
+    load = loading()
+    load.run()
+    lake.sql(f"UPDATE {load.table} SET {IDENTITY} = NULL")
     found = load.again().run()
     assert found["code"] == 65
     assert " 90 " in found["said"]
     assert load.positions() == expected
-
-
-@pytest.mark.nightly
-def test_without_identities_a_range_is_not_loaded_again(loading: MakeLoading) -> None:
-    load = loading(identity=False)
-    load.run()
-    found = load.again().run()
-    assert found["code"] == 65
-    assert "identity" in found["said"]
-    assert len(load.positions()) == 90
 
 
 @of(pytest.param(DELTA, marks=pytest.mark.nightly), ICEBERG)
@@ -356,7 +319,7 @@ def test_a_table_of_ones_own_keeps_its_layout_and_lacks_no_column(
     load = loading(create=False)
     assert "create=False" in load.run()["said"]
     lake.sql(f"CREATE TABLE {load.table} ({OWN}) USING {lake.format.name} PARTITIONED BY (partition)")
-    [statement] = re.findall(r"add it with (ALTER TABLE .*), or ask", load.run(*POSITIONS)["said"])
+    [statement] = re.findall(r"add it with (ALTER TABLE .*), or name", load.run(*POSITIONS)["said"])
     lake.sql(statement)
     assert "'key'" in load.run()["said"]
     assert load.run(*POSITIONS)["report"]["rows_emitted"] == 90
@@ -476,8 +439,8 @@ def test_a_table_of_a_catalog_is_written_like_one_by_its_path(loading: MakeLoadi
 
 @of(ICEBERG)
 def test_the_sort_order_that_a_table_has_of_its_own_wins(lake: Lake, loading: MakeLoading) -> None:
-    load = loading(identity=False, create=False)
-    lake.sql(f"CREATE TABLE {load.table} ({OWN}) USING iceberg")
+    load = loading(create=False)
+    lake.sql(f"CREATE TABLE {load.table} ({OWN}, {IDENTITY} {STRUCT}) USING iceberg")
     lake.sql(f"ALTER TABLE {load.table} WRITE ORDERED BY offset DESC")
     assert load.run(*POSITIONS)["report"]["batches"] == 3
     offsets = [[offset for *_, offset in rows] for rows in load.files().values()]

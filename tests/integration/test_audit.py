@@ -157,7 +157,7 @@ def test_of_an_output_or_a_source_that_was_made_anew_nothing_is_known(
     ("changes", "why"),
     [
         ({"range": None}, "report"),
-        ({"identity": False}, "identity=False"),
+        ({"identity": False}, "provenance"),
         ({"output": "topic:"}, "outputTopics"),
     ],
 )

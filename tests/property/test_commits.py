@@ -6,15 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_orderedkafka.core.commits import (
-    BatchState,
-    Commit,
-    History,
-    TableVersion,
-    batch_state,
-    name_of,
-    search,
-)
+from airflow_provider_orderedkafka.core.commits import Commit, History, TableVersion, name_of, search
 
 RANGE, BATCH = "orders-1", 3
 OURS, OTHERS = name_of(RANGE, BATCH, "a"), name_of(RANGE, BATCH + 1, "a")
@@ -96,17 +88,11 @@ def test_a_batch_landed_or_did_not_or_it_is_said_that_the_history_does_not_tell(
         world.commit(name)
     world.expire(expired)
     found = search(world.history(), world.noted, RANGE, BATCH)
-    says = batch_state(found, identity=False)
-    asks = batch_state(found, identity=True) is BatchState.ASK
-    assert asks is not world.reaches_back
+    assert found.whole is world.reaches_back
     visible = [commit for commit in world.commits[world.expired :] if commit.name == OURS]
     assert list(found.found) == visible[::-1]
-    if visible:
-        assert says is BatchState.LANDED
-    elif world.reaches_back:
-        assert (says, landed) == (BatchState.MISSING, 0)
-    else:
-        assert says is BatchState.LOST
+    if found.whole and not visible:
+        assert landed == 0
 
 
 @pytest.mark.parametrize(
@@ -122,15 +108,13 @@ def test_a_batch_landed_or_did_not_or_it_is_said_that_the_history_does_not_tell(
 def test_what_was_not_seen_is_not_known(seen: TableVersion | None, what: str) -> None:
     found = search(History("t", [Commit(1, None)]), seen, RANGE, BATCH)
     assert (found.found, found.whole) == ((), False), what
-    assert batch_state(found, identity=True) is BatchState.ASK
-    assert batch_state(found, identity=False) is BatchState.LOST
 
 
 def test_a_table_is_known_by_its_name_where_an_earlier_release_has_noted_that() -> None:
     found = search(
         History("id", [Commit(2, 1), Commit(1, None)], "lake.orders"), TableVersion("lake.orders", 1), RANGE, BATCH
     )
-    assert batch_state(found, identity=False) is BatchState.MISSING
+    assert (found.found, found.whole) == ((), True)
 
 
 def test_a_range_that_is_loaded_again_does_not_take_its_first_commits_for_its_own() -> None:

@@ -59,7 +59,6 @@ shapes = st.builds(
     limited=st.booleans(),
     loads=st.sampled_from([1, 2]),
     kind=st.sampled_from(["iceberg", "iceberg", "delta", "delta", "files"]),
-    identity=st.booleans(),
     decoded=st.booleans(),
 ).filter(lambda shape: not (shape.limited and shape.decoded))
 attempts = st.builds(
@@ -131,12 +130,9 @@ RETAINED_BEFORE_AND_AFTER = (
 @example(ICEBERG, ROWS, (Attempt(meanwhile=((LOOKS + 1, EXPIRED),)),), 0)
 @example(ICEBERG, ROWS, (AFTER_ITS_COMMIT, REPLACED), 0)
 @example(ICEBERG, ROWS, (AFTER_ITS_COMMIT, ANOTHER_TABLE), 0)
-@example(replace(ICEBERG, identity=False), ROWS, (AFTER_ITS_COMMIT, REPLACED), 0)
 @example(ICEBERG, ROWS, (AFTER_ITS_COMMIT, EMPTIED), 0)
 @example(WHOLE, ROWS, AND_THEN_COUNTED, 0)
-@example(replace(WHOLE, identity=False), ROWS, AND_THEN_COUNTED, 0)
 @example(WHOLE, ROWS, AND_THEN_KILLED, 0)
-@example(replace(WHOLE, identity=False), ROWS, AND_THEN_KILLED, 0)
 @example(ICEBERG, ROWS, (IN_FLIGHT, THEN_ANOTHER), 0)
 @example(EXPANDED, tuple(Come(0, time, None, b"two") for time in range(6)), RETAINED_BEFORE_AND_AFTER, 0)
 @example(COMPACTED, ROWS, TAKEN_BEFORE_IT_LANDED, 0)
@@ -262,7 +258,7 @@ def check_rows(world: TableWorld, load: Load, loaded: Range, rows: list[TableRow
 def silent(world: TableWorld) -> bool:
     """Whether neither the history nor the rows may say how often they landed."""
     unclear = world.table.unclear or world.shape.loads > 1
-    return unclear and (not world.shape.identity or world.table.emptied)
+    return unclear and world.table.emptied
 
 
 def doubled(loaded: Range, rows: list[TableRow]) -> int | None:

@@ -34,17 +34,16 @@ DECODE = Decode(key=Json("k string"))
 
 @dataclass(frozen=True)
 class TableShape(Shape):
-    """What stays the same: what kind of table it is, whether its rows say where they came from, whether keys decode."""
+    """What stays the same: what kind of table it is, and whether keys decode."""
 
     kind: Literal["iceberg", "delta", "files"] = "iceberg"
-    identity: bool = True
     decoded: bool = False
 
     @property
     def output(self) -> IcebergOutput | DeltaOutput | FilesOutput:
         made = {
-            "iceberg": lambda: IcebergOutput("lake.orders", identity=self.identity),
-            "delta": lambda: DeltaOutput(FOLDER, identity=self.identity),
+            "iceberg": lambda: IcebergOutput("lake.orders"),
+            "delta": lambda: DeltaOutput(FOLDER),
             "files": lambda: FilesOutput(FOLDER),
         }
         return made[self.kind]()
@@ -72,7 +71,6 @@ class SmallTable:
     anybody finds another one of its batch. (One that lands after its batch was counted is nowhere promised to be told.)
     """
 
-    identity: bool
     numbers: dict[str, int] | None
     touch: Callable[[], None]
     fate: Callable[[], int]
@@ -152,7 +150,7 @@ class SmallTable:
         if what == "replace" and self.numbers is None:
             self.commits, self.expired, self.replaced = [], 0, True
             self.id += "'" * (count % 2)
-        if what == "empty" and self.identity:
+        if what == "empty":
             self.rows = [row._replace(values={**row.values, IDENTITY: None}) for row in self.rows]
             self.emptied |= bool(self.rows)
         self._commit(None, 0)
@@ -191,7 +189,6 @@ class TableWorld(World):
         super().__init__(shape, 1)
         self.stopped: dict[int, str] = {}
         self.table = SmallTable(
-            shape.identity,
             {} if shape.kind == "delta" else None,
             lambda: self._touch("output"),
             lambda: next(self._fates),

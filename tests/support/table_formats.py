@@ -28,7 +28,7 @@ class Delta:
     package: str
     spark: str | None = None
 
-    name, first = "delta", "version 0"
+    name = "delta"
     kind = DeltaTable
     session: ClassVar = {**DeltaOutput.session, "spark.databricks.delta.retentionDurationCheck.enabled": "false"}
     """What a session has that is there before a load begins, and that may delete files at once."""
@@ -95,7 +95,7 @@ class Iceberg:
     package: str
     spark: str
 
-    name, first = "iceberg", "its beginning"
+    name = "iceberg"
     kind = IcebergTable
     session: ClassVar[dict[str, str]] = {}
     forgetful: ClassVar[dict[str, str]] = {}

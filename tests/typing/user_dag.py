@@ -72,7 +72,7 @@ with DAG("replay", schedule=None, catchup=False):
     )
 
 with DAG("tables", schedule="@hourly", catchup=False, max_active_runs=1):
-    ordered_load(orders, to=IcebergOutput("lake.shop.orders", partition_by=("days(order_time)",), identity=False))
+    ordered_load(orders, to=IcebergOutput("lake.shop.orders", partition_by=("days(order_time)",)))
     ordered_load(OrderedLoad("again", topics="orders"), to=DeltaOutput("s3a://lake/orders", create=False))
     dead = Allow(5, to=IcebergOutput("lake.shop.orders_dead"))
     ordered_load(

@@ -25,7 +25,7 @@ from airflow_provider_orderedkafka.spark.application.command import read_argumen
 OUTPUTS = [
     KafkaOutput("orders-ordered", kafka_conn_id="second", writers=3, keep_order=None),
     KafkaOutput(topics=("a", "b"), producer={"compression.type": "zstd"}),
-    IcebergOutput("lake.shop.orders", partition_by=("days(order_time)", "bucket(16, key)"), identity=False),
+    IcebergOutput("lake.shop.orders", partition_by=("days(order_time)", "bucket(16, key)")),
     DeltaOutput(path="s3a://lake/orders", options={"mergeSchema": "true"}),
     DeltaOutput(table="shop.orders", partition_by=(), create=False, properties={"delta.appendOnly": "true"}),
     FilesOutput("/data/orders", "orc"),

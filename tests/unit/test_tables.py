@@ -52,7 +52,7 @@ class Reload:
 
     def __init__(self, folder: Path, *rows: Row) -> None:
         self.left: int | None = None
-        self.table = SmallTable(True, None, self._touch, lambda: 0, lambda: 0)
+        self.table = SmallTable(None, self._touch, lambda: 0, lambda: 0)
         self.table.rows = [TableRow("", row.asDict(), 0) for row in rows]
         self.world = World.at(folder)
         self.world.writer = Writer(self.table)  # type: ignore[assignment]  # into a table

@@ -96,7 +96,7 @@ class DeadLetterTable:
         self.table.append(self.rows(dead_letters, note.batch), Write(name, note.batch, name, dead_letters.count))
 
     def rows(self, dead_letters: "DataFrame", batch: int) -> "DataFrame":
-        return identified(dead_letters.drop(ORDINAL), self.engine, self.range_name, batch, identity=True)
+        return identified(dead_letters.drop(ORDINAL), self.engine, self.range_name, batch)
 
     def forget(self, names: Sequence[str]) -> None:
         self.table.forget(names)

@@ -39,14 +39,12 @@ STRUCT: Final = "STRUCT<range_id: STRING, batch: BIGINT, topic: STRING, partitio
 _COLUMN: Final = re.compile(r"\((?:\d+, *)?(\w+)\)|^(\w+)$")
 
 
-def identified(rows: "DataFrame", engine: Engine, range_name: str, batch: int, *, identity: bool) -> "DataFrame":
-    """The rows with their identity in one column in place of `_source`, or without both."""
-    if not identity:
-        return rows.drop(SOURCE)
+def identified(rows: "DataFrame", engine: Engine, range_name: str, batch: int) -> "DataFrame":
+    """The rows with their identity in one column in place of `_source`."""
     if SOURCE not in rows.columns:
         raise SettingError(
             f"the transform makes no column {SOURCE!r}, from which each row gets its identity in the table: keep it, "
-            f"or ask for none with identity=False, found {', '.join(map(repr, rows.columns))}"
+            f"found {', '.join(map(repr, rows.columns))}"
         )
     if not engine.facts(rows).at_most_one:
         rows = missing(rows, Landed(), "many", engine.counter())
@@ -86,7 +84,7 @@ def check_columns(rows: "DataFrame", there: Sequence[str], of: str, name: str, *
     if IDENTITY in lacking:
         raise SettingError(
             f"{of}: the table has no column {IDENTITY!r} for the rows' identity: add it with ALTER TABLE {name} ADD "
-            f"COLUMN {IDENTITY} {STRUCT}, or ask for none with identity=False"
+            f"COLUMN {IDENTITY} {STRUCT}, or name another table: a missing one is made with it"
         )
     if lacking and not widens:
         raise SettingError(
@@ -159,13 +157,11 @@ class Table(Protocol):
     def output(self) -> TableOutput: ...
 
     @property
-    def identity(self) -> bool:
-        """Whether its rows say where they came from."""
-        ...
-
-    @property
     def by_place(self) -> bool:
-        """Whether each batch has a folder of its own, which shows whether it landed, and whose rows it has."""
+        """Whether each batch has a folder of its own, which shows whether it landed, and whose rows it has.
+
+        Otherwise each row has its identity.
+        """
         ...
 
     @property
@@ -207,10 +203,6 @@ class LakeTable(ABC, Generic[LakeOutput]):
     session: "SparkSession"
     output: LakeOutput
     by_place: bool = False
-
-    @property
-    def identity(self) -> bool:
-        return self.output.identity
 
     @property
     def name(self) -> str:

@@ -49,7 +49,6 @@ class Files:
     range_id: str
     range_name: str
     counted: int = 0
-    identity: bool = False
     by_place: bool = True
     location: str = ""
 

@@ -8,15 +8,16 @@ from functools import cache
 from typing import TYPE_CHECKING, Self
 
 from ...core.batches import Batch, Doubt, Note, Setup, Tally
-from ...core.commits import BatchState, Search, batch_state, name_of, search
+from ...core.commits import Search, name_of, search
 from ...core.documents import Destination, Ends
 from ...core.order.cuts import Slice
 from ...core.order.positions import Offsets
 from ...errors import DataLossError, LifecycleError, RowError
-from ...kafka.provenance import VERSION
+from ...kafka.provenance import SOURCE, VERSION
 from ...kafka.replay.landed import Landed
 from ...loads.loading import names_before
 from ..lanes import kafka_output
+from ..lanes.engine import Engine
 from ..lanes.frames import RangeFrames
 from ..lanes.limit import without_surplus
 from ..session.failures import classify_failure
@@ -111,16 +112,13 @@ class OutputTable:
         """What the table has of a noted batch; `LifecycleError` if that cannot be known."""
         found = search(self.table.history(note.batch, note.table), note.table, self.range_name, note.batch)
         known = TableBefore.of(found)
-        state = batch_state(found, identity=self.table.identity)
-        if self.table.by_place or state in {BatchState.LANDED, BatchState.MISSING}:
+        if self.table.by_place or found.whole:
             return known
-        if state is BatchState.LOST:
-            raise LifecycleError(self._lost(note, "the rows do not say where they came from (identity=False)"))
         rows, different = self.table.rows_of(self.range_name, note.batch)
         if not rows and (silent := self.table.owned([self.range_name])[1]):  # they may be the batch's
             if known.landed:
                 return known
-            raise LifecycleError(self._lost(note, f"{silent} rows do not say where they came from"))
+            raise LifecycleError(self._lost(note, silent))
         if not known.landed:
             known = TableBefore(landed=rows > 0, rows=different or None)
         return replace(known, doubled=rows - different, asked=True)
@@ -132,29 +130,23 @@ class OutputTable:
         """`LifecycleError` if rows that may be the range's own do not say so."""
         if self.table.by_place:
             return
-        again, way_out = (
-            f"range {self.range_id!r} is to be loaded again",
-            "delete its rows there, and replay its offsets",
-        )
-        if not self.table.identity:
-            raise LifecycleError(
-                f"{again}, and the table's rows do not say which are its own (identity=False): {way_out}"
-            )
         own, silent = self.table.owned(names_before(self.range_id, self.range_name))
         if silent and not own:
             raise LifecycleError(
-                f"{again}, and of the table's rows none says that it is of this range, and {silent} do not say which "
-                f"range they are of: they may be its own, if it was loaded with identity=False. If so, {way_out}"
+                f"range {self.range_id!r} is to be loaded again, and of the table's rows none says that it is of this "
+                f"range, and {silent} do not say which range they are of: they may be its own, written before the "
+                "table had the column for their identity. If so, delete its rows there, and replay its offsets"
             )
 
-    def _lost(self, note: Note, silent: str) -> str:
+    def _lost(self, note: Note, silent: int) -> str:
         seen = None if note.table is None else note.table.version
         version = "its beginning" if seen is None else f"version {seen}"
         since = "an earlier release began it" if note.table is None else f"{version} is not in its history"
         return (
             f"batch {note.batch} of range {self.range_id!r} was begun by attempt {note.attempt}, and whether it is in "
-            f"the table cannot be known any more: {since}, and {silent}. Look there for rows with order "
-            f"times up to {note.end.floor.lowest} ms: delete what is of the range, abandon the range, and load it again"
+            f"the table cannot be known any more: {since}, and {silent} rows do not say where they came from. Look "
+            f"there for rows with order times up to {note.end.floor.lowest} ms: delete what is of the range, abandon "
+            "the range, and load it again"
         )
 
 
@@ -174,7 +166,7 @@ class TableWriter:
             output=output.table.output.short,
             dead_letters="" if output.dead_letters is None else output.dead_letters.to.named,
             copied=self.frames.copied,
-            identity=output.table.identity,
+            identity=not output.table.by_place,
             called=output.range_name,
             location=output.table.location,
             dead_letters_location="" if output.dead_letters is None else output.dead_letters.to.location,
@@ -225,7 +217,7 @@ class TableWriter:
         slices = self.frames.for_tasks(batch) if slices is None else slices
         rows = self.frames.of_batch(batch, slices, counters=counters, making=making, without=dead_letters)
         rows = without_surplus(rows, batch.surplus)
-        rows = identified(rows, engine, self.output.range_name, batch.number, identity=self.output.table.identity)
+        rows = _named(rows, engine, self.output.table, self.output.range_name, batch.number)
         rows, written = engine.counted(rows)
 
         def tally() -> Tally:
@@ -285,7 +277,7 @@ def writer_of(
     frames: RangeFrames, table: Table, range_name: str, setup: Setup, dead_letters: "DeadLetters | None" = None
 ) -> TableWriter:
     """The writer for a table, which is created if it is missing, and checked."""
-    table.prepare(identified(frames.rows, frames.engine, range_name, 1, identity=table.identity))
+    table.prepare(_named(frames.rows, frames.engine, table, range_name, 1))
 
     @cache
     def average() -> float | None:
@@ -294,3 +286,8 @@ def writer_of(
         return average_bytes(frames.loaded.span, frames.read)
 
     return TableWriter(frames, OutputTable(table, frames.loaded.id, range_name, dead_letters), setup, average)
+
+
+def _named(rows: "DataFrame", engine: Engine, table: Table, range_name: str, batch: int) -> "DataFrame":
+    """The rows as the table has them: with their identities, unless their folder names them."""
+    return rows.drop(SOURCE) if table.by_place else identified(rows, engine, range_name, batch)
