@@ -1,7 +1,7 @@
 # Everything a developer does here. `make` alone prints what there is.
 
 PYTHON ?=
-PORT ?= 8080
+PORT ?=
 ARGS ?=
 BIN := .venv/bin
 export PYTHON PORT
@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 LOCKED := amazon audit databricks decode kubernetes livy msk openlineage spark
 
 .DEFAULT_GOAL := help
-.PHONY: help environment browser demo ui test faults nightly newest versions soak mutants bench release docs lint lock clean
+.PHONY: help environment browser demo ui broker sample test faults nightly newest versions soak mutants bench release docs lint lock clean
 
 help: ## print this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -32,6 +32,12 @@ demo: environment ## load a real Kafka in time order, on this machine, in a few 
 
 ui: environment ## a real Airflow with the example DAGs and a broker, at http://127.0.0.1:$PORT (8080)
 	@$(BIN)/python scripts/ui.py
+
+broker: environment ## a real Kafka at 127.0.0.1:$PORT (9092), until Ctrl-C; its data is kept
+	@$(BIN)/python -m broker $(ARGS)
+
+sample: environment ## write 12,000 events of a shop to that Kafka, for the example DAGs (ARGS="--events 3000")
+	@$(BIN)/python -m broker.sample $(ARGS)
 
 test: WORKERS ?= 4
 test: environment browser ## run every test but those that break things on purpose or take long

@@ -6,7 +6,6 @@ Messages are for people. Programs use `retryable`, and the `topic`, `partition` 
 from typing import ClassVar, Final
 
 USAGE: Final = 2
-NOT_RUNNING: Final = 3  # as `status` of init scripts has it
 FINAL: Final = 65
 TEMPORARY: Final = 75
 INTERRUPTED: Final = 130

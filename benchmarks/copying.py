@@ -18,9 +18,9 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from airflow_provider_orderedkafka.spark.app import run_available_now
-from airflow_provider_orderedkafka.tools.broker.local_kafka import LocalKafka
 from benchmarks.peers import options, session
 from benchmarks.writing import RECORDS, Contender, compared, connector, fill, report
+from broker import LocalKafka
 
 TARGET = 0.5
 """At most this share of the connector's time."""

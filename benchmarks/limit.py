@@ -22,10 +22,10 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from pyspark.sql import SparkSession
 
 from airflow_provider_orderedkafka.spark.app import run_available_now
-from airflow_provider_orderedkafka.tools.broker.local_kafka import LocalKafka
 from benchmarks import writing
 from benchmarks.peers import CONNECTOR, options, session
 from benchmarks.processor import processor
+from broker import LocalKafka
 
 RECORDS, SIZE = 5_000_000, 100
 SHARE_OF_LIMIT, BATCHES = 0.2, 10

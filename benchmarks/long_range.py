@@ -31,7 +31,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from airflow_provider_orderedkafka.kafka.write.writing import partitions_of
-from airflow_provider_orderedkafka.tools.broker.local_kafka import LocalKafka
+from broker import LocalKafka
 
 RECORDS, PARTITIONS, KEYS, SIZE = 50_000_000, 32, 10_007, 100
 BASE = 1_700_000_000_000

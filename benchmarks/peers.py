@@ -10,7 +10,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from airflow_provider_orderedkafka.tools.broker.java import cache_directory, find_java, run_ivy
+from airflow_provider_orderedkafka.tools.doctor.installed import find_java
+from broker.fetching import cache_directory, run_ivy
 
 CONNECTOR = "Spark's connector 4.2.0 (with spark-token-provider-kafka 4.0.0, where the registry lacks 4.2.0)"
 SPARK = "4.2.0"

@@ -19,10 +19,10 @@ from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
 from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
 from airflow_provider_orderedkafka.kafka.lookup.survey import Brokers, readable_ends
 from airflow_provider_orderedkafka.kafka.lookup.topics import discover, log_starts
-from airflow_provider_orderedkafka.tools.broker.local_kafka import LocalKafka
 from benchmarks.data import Data, write
 from benchmarks.peers import options
 from benchmarks.processor import processor
+from broker import LocalKafka
 
 LATEST = 2**62
 

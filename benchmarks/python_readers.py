@@ -171,8 +171,8 @@ def main() -> None:
         servers, topic = asked.at
         print(json.dumps(asdict(judged(READERS[asked.reader](servers, topic, asked.records)))))
         return
-    from airflow_provider_orderedkafka.tools.broker.local_kafka import LocalKafka
     from benchmarks.data import Data, write
+    from broker import LocalKafka
 
     with tempfile.TemporaryDirectory() as work, LocalKafka(Path(work) / "kafka") as broker:
         for shape in asked.shape or SHAPES:

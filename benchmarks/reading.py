@@ -17,11 +17,11 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_provider_orderedkafka.tools.broker.local_kafka import LocalKafka
 from benchmarks.data import Data, write
 from benchmarks.peers import CONNECTOR, options, session
 from benchmarks.processor import processor
 from benchmarks.python_readers import Outcome, alone
+from broker import LocalKafka
 
 DATA = {
     "deep": Data("2 million x 1 kB, 8 partitions", 2_000_000, 1_000, [1] * 8),

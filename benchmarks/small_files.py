@@ -21,9 +21,9 @@ from typing import NamedTuple
 
 from pyspark.sql import DataFrame
 
-from airflow_provider_orderedkafka.tools.broker.local_kafka import LocalKafka
 from benchmarks.data import Data, write
 from benchmarks.tables import LAKES, PARTITIONS, ROOT, SIZE, Place, application, opened, order, python_with
+from broker import LocalKafka
 
 RECORDS, NAME = 1_000, "orders"
 """How many orders a commit has, and the table."""

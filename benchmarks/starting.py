@@ -26,10 +26,10 @@ from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
-from airflow_provider_orderedkafka.tools.broker.local_kafka import LocalKafka
 from benchmarks import writing
 from benchmarks.peers import options
 from benchmarks.processor import processor
+from broker import LocalKafka
 
 ROOT = Path(__file__).parents[1]
 BATCHES, BATCH = 20, 50

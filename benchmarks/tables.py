@@ -35,10 +35,10 @@ from pyspark.sql import functions as f
 from airflow_provider_orderedkafka.core.codec import encode
 from airflow_provider_orderedkafka.outputs import DeltaOutput, IcebergOutput
 from airflow_provider_orderedkafka.spark.app import run_available_now
-from airflow_provider_orderedkafka.tools.broker.local_kafka import LocalKafka
 from benchmarks.data import Data, key, write
 from benchmarks.peers import session
 from benchmarks.processor import processor
+from broker import LocalKafka
 
 SCHEMA = "order long, customer string, sku string, amount double, note string"
 ORDER = ("order_time", "topic", "partition", "offset")

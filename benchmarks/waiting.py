@@ -176,7 +176,7 @@ def produce(servers: str, names: list[str]) -> None:
 
 @contextmanager
 def broker(given: str | None) -> Iterator[str]:
-    from airflow_provider_orderedkafka.tools.broker.local_kafka import LocalKafka
+    from broker import LocalKafka
 
     if given is not None:
         yield given

@@ -23,9 +23,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_provider_orderedkafka.spark.connector.source import OrderedKafkaDataSource
 from airflow_provider_orderedkafka.spark.ordering import keep_order
-from airflow_provider_orderedkafka.tools.broker.local_kafka import LocalKafka
 from benchmarks.peers import CONNECTOR, options, session
 from benchmarks.processor import processor
+from broker import LocalKafka
 
 PARTITIONS = 8
 RECORDS, SIZE, KEYS = 2_000_000, 1_000, 10_007

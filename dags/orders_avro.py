@@ -1,7 +1,7 @@
 """Orders in Avro, decoded by the schemas of a registry, into Parquet files.
 
 Needs the connection `schema_registry`, whose host is the registry's address, such as http://localhost:8081.
-`orderedkafka broker sample --registry http://localhost:8081` writes such orders.
+In a checkout, `make sample ARGS="--registry http://localhost:8081"` writes such orders.
 """
 
 from pathlib import Path

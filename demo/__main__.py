@@ -21,7 +21,7 @@ import psutil
 
 from airflow_provider_orderedkafka.core.documents import Report
 from airflow_provider_orderedkafka.errors import OrderedKafkaError
-from airflow_provider_orderedkafka.tools.broker.local_kafka import LocalKafka
+from broker import LocalKafka
 from demo import DemoError
 from demo.picture import draw
 from demo.shop import NOTHING, OUTPUT, TOPICS, Reading, Shop, read
@@ -82,7 +82,7 @@ def play(place: Path, events: int) -> bool:
         f"\n{summary(verdict)}\n\n"
         f"  picture  {shown(picture)}\n"
         f"  log      {shown(place / 'demo.log')}\n"
-        f"  topics   orderedkafka broker start --directory {shown(place / 'kafka')}\n\n"
+        f"  topics   make broker ARGS='--directory {shown(place / 'kafka')}'\n\n"
         f"Done in {time.monotonic() - began:.0f} s. Here the DAG ran in one process, with `airflow dags test`;\n"
         "`make ui` shows it under a real scheduler."
     )
@@ -232,8 +232,7 @@ def claimed(place: Path) -> Iterator[None]:
         except BlockingIOError as error:
             raise DemoError(f"a demo is running in {shown(place)}: wait for it, or name another --directory") from error
         if LocalKafka(place / "kafka").running:
-            stop = f"orderedkafka broker stop --directory {shown(place / 'kafka')}"
-            raise DemoError(f"the broker of an earlier demo is running: stop it with `{stop}`")
+            raise DemoError(f"a broker runs in {shown(place / 'kafka')}: end it, or name another --directory")
         mark.truncate(0)
         for folder in ("kafka", "airflow"):
             shutil.rmtree(place / folder, ignore_errors=True)

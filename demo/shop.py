@@ -12,7 +12,7 @@ import numpy as np
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
-from airflow_provider_orderedkafka.tools.broker.sample import send
+from broker.sample import send
 from demo import DemoError
 from demo.story import LANES, Chapter, Numbers, ShopEvent
 

@@ -14,7 +14,6 @@ import os
 import re
 import runpy
 import shlex
-import socket
 import subprocess
 import sys
 import tarfile
@@ -26,6 +25,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from broker import LocalKafka, sample
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "airflow_provider_orderedkafka"
@@ -162,21 +163,16 @@ def elsewhere(home: Path, **variables: str) -> Iterator[Any]:
 
 def readme_followed(folder: Path, wheel: Path) -> None:
     """Run the commands of "Use it", in their order, with the wheel in place of the checkout and a broker of its own."""
-    home, broker = folder / "environment", folder / "broker"
+    home = folder / "environment"
     installed(home, PYTHONS[-1], airflows()[-1], str(wheel), "[spark]")
     told(f"the wheel with Spark: {megabytes(home)} MB")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    with elsewhere(home) as run:
-        run("orderedkafka", "broker", "start", "--port", str(port), "--directory", str(broker))
-        try:
-            run("orderedkafka", "broker", "sample", "--directory", str(broker))
-            for line in commands((ROOT / "README.md").read_text("utf-8")):
-                run("bash", "-euc", line.replace(ADDRESS, f"localhost:{port}"), cwd=str(ROOT))
-                told(f"README: {line}")
-            shown = json.loads(run("orderedkafka", "ledger", "show", "orders", "--json"))
-        finally:
-            run("orderedkafka", "broker", "stop", "--directory", str(broker))
+    with elsewhere(home) as run, LocalKafka(folder / "broker") as kafka:
+        sample.make_topics(kafka.bootstrap_servers)
+        sample.write_events(kafka.bootstrap_servers)
+        for line in commands((ROOT / "README.md").read_text("utf-8")):
+            run("bash", "-euc", line.replace(ADDRESS, kafka.bootstrap_servers), cwd=str(ROOT))
+            told(f"README: {line}")
+        shown = json.loads(run("orderedkafka", "ledger", "show", "orders", "--json"))
     told(f"the ledger is at revision {shown['revision']} with {shown['rows_emitted']:,} rows")
 
 

@@ -1,4 +1,4 @@
-"""A real Airflow on this machine with the example DAGs and an embedded broker, until Ctrl-C.
+"""A real Airflow on this machine with the example DAGs and a broker, until Ctrl-C.
 
 Everything it keeps is in `.airflow` of the checkout, or in the directory that is named, and readable by this user
 alone. PORT chooses the page's port. A part of Airflow that ends is started again.
@@ -21,8 +21,7 @@ from typing import Any
 import psutil
 
 from airflow_provider_orderedkafka.errors import OrderedKafkaError
-from airflow_provider_orderedkafka.tools.broker import sample
-from airflow_provider_orderedkafka.tools.broker.local_kafka import LocalKafka
+from broker import LocalKafka, sample
 
 ROOT = Path(__file__).resolve().parent.parent
 HOME = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / ".airflow").absolute()
@@ -62,8 +61,9 @@ def main() -> int:
     HOME.chmod(0o700)
     try:
         with LocalKafka(KAFKA) as kafka:
-            fill(kafka.bootstrap_servers)
-            return serve(port, environment(port, kafka.bootstrap_servers))
+            if sample.make_topics(kafka.bootstrap_servers):
+                sample.write_events(kafka.bootstrap_servers)
+            return serve(port, kafka.bootstrap_servers)
     except OrderedKafkaError as error:
         print(error, file=sys.stderr)
         return 1
@@ -98,19 +98,14 @@ def environment(port: int, bootstrap_servers: str) -> dict[str, str]:
     }
 
 
-def fill(bootstrap_servers: str) -> None:
-    """Make the topics that the example DAGs read and write, the first time with some records to load."""
-    if "orders" in sample.make_topics(bootstrap_servers):
-        sample.write_events(bootstrap_servers)
-
-
-def serve(port: int, configuration: dict[str, str]) -> int:
+def serve(port: int, bootstrap_servers: str) -> int:
     """Run Airflow until Ctrl-C, or until its parts end again and again; leave no process behind."""
     print(f"Starting Airflow (its logs: {HOME}/*.log) ...", flush=True)
     parts: dict[str, psutil.Popen] = {}
+    configuration = environment(port, bootstrap_servers)
     try:
         if begin(parts, configuration) and wait_until_healthy(parts, port):
-            tell(port, configuration)
+            tell(port, bootstrap_servers, configuration)
             keep_up(parts, configuration)
         names = ended(parts) or [*parts]
         print(f"{' and '.join(names)} ended or did not start: look at {HOME / names[0]}.log", file=sys.stderr)
@@ -164,7 +159,7 @@ def start(name: str, command: list[str], configuration: dict[str, str]) -> psuti
         )
 
 
-def tell(port: int, configuration: Mapping[str, str]) -> None:
+def tell(port: int, bootstrap_servers: str, configuration: Mapping[str, str]) -> None:
     """Say where the page is, and what can be done."""
     command = HOME / "cli"
     exports = [f"export {n}={shlex.quote(v)}" for n, v in configuration.items() if os.environ.get(n) != v]
@@ -173,7 +168,7 @@ def tell(port: int, configuration: Mapping[str, str]) -> None:
     user, password = next(iter(json.loads(PASSWORDS.read_text()).items()))
     print(f"\n  http://{HOST}:{port}\n  user {user}, password {password}\n")
     print("Switch a DAG on to start it. Ctrl-C stops everything.")
-    print(f"More to load: {SCRIPTS}/orderedkafka broker sample --directory {KAFKA}")
+    print(f"More to load: make sample PORT={bootstrap_servers.rpartition(':')[2]}")
     print(f"Beside the page: {command} ledger show orders", flush=True)
 
 

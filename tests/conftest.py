@@ -16,10 +16,13 @@ import pytest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from support.embedded import EmbeddedKafka
     from support.records import Records
     from support.topics import Topics
 
+    from broker import LocalKafka
+
+# `broker` is that of the checkout; the package may be one that is installed.
+sys.path.append(str(Path(__file__).parents[1]))
 os.environ["PYSPARK_PYTHON"] = sys.executable
 os.environ["TZ"] = "UTC"
 os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
@@ -40,11 +43,11 @@ hypothesis.settings.load_profile("patient")
 
 
 @pytest.fixture(scope="session")
-def kafka(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator["EmbeddedKafka"]:
+def kafka(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator["LocalKafka"]:
     """One broker for the whole run; `.bootstrap_servers` is where it is. Tests that stop brokers start their own."""
-    from support.embedded import EmbeddedKafka
+    from broker import LocalKafka
 
-    cluster = EmbeddedKafka(tmp_path_factory.mktemp("kafka"), version=os.environ.get("ORDEREDKAFKA_TEST_KAFKA"))
+    cluster = LocalKafka(tmp_path_factory.mktemp("kafka"), version=os.environ.get("ORDEREDKAFKA_TEST_KAFKA"))
     capture = pytestconfig.pluginmanager.getplugin("capturemanager")
     with capture.global_and_fixture_disabled():  # the first start on a machine fetches the broker, and says so
         cluster.start()
@@ -53,7 +56,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config)
 
 
 @pytest.fixture
-def topics(kafka: "EmbeddedKafka", request: pytest.FixtureRequest) -> "Topics":
+def topics(kafka: "LocalKafka", request: pytest.FixtureRequest) -> "Topics":
     """Topics of this test alone."""
     from support.topics import Topics
 
@@ -61,7 +64,7 @@ def topics(kafka: "EmbeddedKafka", request: pytest.FixtureRequest) -> "Topics":
 
 
 @pytest.fixture(scope="module")
-def records(kafka: "EmbeddedKafka") -> "Records":
+def records(kafka: "LocalKafka") -> "Records":
     """Writes records in every way a producer can, and reads them back plainly; on a module's own cluster, if any."""
     from support.records import Records
 

@@ -36,7 +36,6 @@ class Tool:
 _HERE = "airflow_provider_orderedkafka.tools"
 _SPARK = "airflow_provider_orderedkafka.spark"
 COMMANDS = {
-    "broker": Tool(f"{_HERE}.commands.broker", "run a real Kafka on this machine"),
     "doctor": Tool(f"{_HERE}.doctor", "check the installation and the connections"),
     "loads": Tool(f"{_HERE}.commands.loads", "show how each load stands: state, lag, last success, error"),
     "ledger": Tool(f"{_HERE}.commands.ledger", "show, abandon, rewind, restore or move a ledger; who did, and why"),

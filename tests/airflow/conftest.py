@@ -16,7 +16,8 @@ from airflow_provider_orderedkafka.compat.airflow import has_asset_state
 
 if TYPE_CHECKING:
     from support.bench import Bench
-    from support.embedded import EmbeddedKafka
+
+    from broker import LocalKafka
 
 HOME = Path(tempfile.mkdtemp(prefix="orderedkafka-airflow-"))
 DAGS = HOME / "dags"
@@ -52,7 +53,7 @@ def airflow_home() -> Path:
 
 
 @pytest.fixture
-def connections(kafka: "EmbeddedKafka", monkeypatch: pytest.MonkeyPatch) -> None:
+def connections(kafka: "LocalKafka", monkeypatch: pytest.MonkeyPatch) -> None:
     """The two connections that the examples ask for, and a Spark that starts soon."""
     from support import quick_java
 

@@ -30,7 +30,7 @@ from airflow_provider_orderedkafka.core.notation.subscriptions import reads
 from airflow_provider_orderedkafka.decoding.payloads import RecordDecoder
 from airflow_provider_orderedkafka.spark.lanes.engine import Engine
 from airflow_provider_orderedkafka.spark.session.starting import LazySession
-from airflow_provider_orderedkafka.tools.broker import sample
+from broker import sample
 
 ROOT = Path(__file__).parents[2]
 ALL = ("wait", "resolve", "load", "commit")
@@ -84,7 +84,7 @@ def transforms(airflow_home):
 
 def sampled(count=200, topic="orders", avro=None):
     """The sample's records of a topic, older than a load's grace."""
-    events = sample._events(count, -1, avro)
+    events = sample.events(count, encode=avro)
     return [Record(value, time - 60_000, 0, key=key.encode()) for to, key, value, time in events if to == topic]
 
 
@@ -404,11 +404,11 @@ def test_the_example_of_avro_makes_columns_by_the_schemas_of_a_registry(
     }
     with registry(tmp_path) as url:
         monkeypatch.setenv("AIRFLOW_CONN_SCHEMA_REGISTRY", json.dumps({"conn_type": "http", "host": url}))
-        with sample._avro(url) as avro:
+        with sample.avro(url) as avro:
             records.produce(playground.source, sampled(topic=sample.AVRO, avro=avro))
         dag = playground.dag("orders_avro", edits=edits)
         assert playground.run(dag) == dict.fromkeys(ALL, "success")
-    assert rows_of(tmp_path / "table", "order") == [sample._order(n) for n in range(200) if n % 10]
+    assert rows_of(tmp_path / "table", "order") == [sample.order(n) for n in range(200) if n % 10]
 
 
 def rows_of(folder, by, columns=("order", "customer", "state", "amount")):

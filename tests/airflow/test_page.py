@@ -22,7 +22,7 @@ from airflow_provider_orderedkafka import OrderedLoad
 from airflow_provider_orderedkafka.compat.airflow import has_asset_state
 from airflow_provider_orderedkafka.context import ledger_asset
 from airflow_provider_orderedkafka.telling import status
-from airflow_provider_orderedkafka.tools.broker.local_kafka import free_port
+from broker import free_port
 
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason=MISSING)
 with_state = pytest.mark.skipif(not has_asset_state(), reason="needs the state stores of Airflow 3.3")

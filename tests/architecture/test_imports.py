@@ -20,7 +20,6 @@ THIRD_PARTY: dict[str, set[str]] = {
     "loads": set(),
     "compat.spark": {"pandas", "pyarrow", "pyspark"},
     "spark": {"confluent_kafka", "numpy", "pandas", "py4j", "pyarrow", "pyspark"},
-    "tools.broker": {"confluent_kafka"},
     "tools.cli": set(),
 }
 

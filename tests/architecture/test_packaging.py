@@ -155,10 +155,10 @@ def test_airflow_makes_no_dags_of_what_is_in_the_wheel(wheel):
     assert not [name for name in wheel.namelist() if "example_dags" in name]
 
 
-def test_the_wheel_has_nothing_of_demo_and_tests_and_no_compiled_files(wheel):
+def test_the_wheel_has_nothing_of_demo_broker_and_tests_and_no_compiled_files(wheel):
     tops = {name.partition("/")[0] for name in wheel.namelist()}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"airflow_provider_orderedkafka"}
-    assert not [name for name in wheel.namelist() if name.endswith(".pyc") or "demo" in name or "embedded" in name]
+    assert not [name for name in wheel.namelist() if name.endswith(".pyc") or "demo" in name or "broker" in name]
 
 
 def test_airflow_and_the_shell_find_their_entry_points(wheel):

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from support.airflow_loads import LoadInAirflow
     from support.airflow_processes import AirflowProcesses
     from support.airflow_rest import AirflowRest
-    from support.embedded import EmbeddedKafka
+
+    from broker import LocalKafka
 
 DAGS = Path(__file__).parent / "dags"
 
@@ -33,7 +34,7 @@ def orders(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def airflow(
-    kafka: "EmbeddedKafka", orders: Path, tmp_path_factory: pytest.TempPathFactory
+    kafka: "LocalKafka", orders: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator["AirflowProcesses"]:
     """Scheduler, triggerer, DAG processor and API server, until the last test has ended."""
     from support.airflow_processes import AirflowProcesses
@@ -67,7 +68,7 @@ def rest(airflow: "AirflowProcesses") -> Iterator["AirflowRest"]:
 
 @pytest.fixture(scope="session")
 def load(
-    rest: "AirflowRest", airflow: "AirflowProcesses", kafka: "EmbeddedKafka", orders: Path
+    rest: "AirflowRest", airflow: "AirflowProcesses", kafka: "LocalKafka", orders: Path
 ) -> Callable[[str], "LoadInAirflow"]:
     """One of the test DAGs' loads, with its topics."""
     from support.airflow_loads import LoadInAirflow

@@ -31,7 +31,7 @@ from airflow_provider_orderedkafka.errors import LedgerChangedError, StateError
 from airflow_provider_orderedkafka.loads.ledger import LedgerStore, store_in
 from airflow_provider_orderedkafka.spark.state import lease
 from airflow_provider_orderedkafka.storage import ObjectState
-from airflow_provider_orderedkafka.tools.broker.local_kafka import free_port
+from broker import free_port
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(600)]
 

@@ -5,13 +5,11 @@ import json
 import pytest
 from support.applications import Application
 from support.certificates import Authority
-from support.embedded import EmbeddedKafka
 from support.records import Records
 from support.secured import Secured, SecuredKafka
 from support.topics import Topics
 from support.whole_way import WholeWay
 
-from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
 
 pytestmark = pytest.mark.fault
@@ -33,7 +31,3 @@ def test_a_load_goes_its_whole_way_on_a_secured_kafka_of_each_version(spark, tmp
         options = {f"kafka.{name}": value for name, value in config.items()}
         monkeypatch.setenv("ORDEREDKAFKA_OPTIONS", json.dumps(options))
         way.check(records, way.go(config, Application(config.servers, tmp_path), "direct"))
-    with pytest.raises(SettingError, match=f"{version}, 4.0.0"):
-        EmbeddedKafka(place, version="4.0.0")
-    with EmbeddedKafka(place) as again:
-        assert (again.version, len(Records(again.bootstrap_servers).read(way.output))) == (version, 120)

@@ -8,7 +8,6 @@ from confluent_kafka import KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from support.consumers import close_idle
-from support.embedded import EmbeddedKafka
 from support.records import Record, Records
 from support.topics import Topics
 
@@ -24,6 +23,7 @@ from airflow_provider_orderedkafka.kafka.clients.pools import ReadSettings
 from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
 from airflow_provider_orderedkafka.kafka.lookup.topics import committed, discover, high_ends, log_starts, newest
 from airflow_provider_orderedkafka.kafka.read.slices import read_slice
+from broker import LocalKafka
 
 pytestmark = pytest.mark.fault
 
@@ -40,7 +40,7 @@ FENCED_AFTER = 10.0  # the cluster then has no broker, for a moment, not even th
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
-    with EmbeddedKafka(tmp_path_factory.mktemp("outages")) as cluster:
+    with LocalKafka(tmp_path_factory.mktemp("outages")) as cluster:
         Topics(cluster.bootstrap_servers, "outages").create_named("orders")
         Records(cluster.bootstrap_servers).produce("orders", [Record(b"", timestamp=100 + n) for n in range(50)])
         yield cluster
@@ -143,7 +143,7 @@ def test_a_client_that_hears_of_no_broker_is_replaced_within_the_question(cluste
 
 def test_one_of_three_brokers_may_be_silent(tmp_path):
     long_before_kafka_knows = {"broker.session.timeout.ms": 60_000}
-    with EmbeddedKafka(tmp_path, brokers=3, properties=long_before_kafka_knows) as cluster:
+    with LocalKafka(tmp_path, brokers=3, properties=long_before_kafka_knows) as cluster:
         Topics(cluster.bootstrap_servers, "outages").create_named("orders", replicas=3)
         config = KafkaConfig({"bootstrap.servers": cluster.bootstrap_servers})
         for broker in cluster.brokers:
@@ -155,7 +155,7 @@ def test_one_of_three_brokers_may_be_silent(tmp_path):
 
 def test_a_newest_record_that_a_follower_lacks_takes_none_of_those_before_it_out_of_the_order(tmp_path):
     long_before_kafka_knows = {"broker.session.timeout.ms": 60_000, "replica.lag.time.max.ms": 60_000}
-    with EmbeddedKafka(tmp_path, brokers=3, properties=long_before_kafka_knows) as cluster:
+    with LocalKafka(tmp_path, brokers=3, properties=long_before_kafka_knows) as cluster:
         Topics(cluster.bootstrap_servers, "outages").create_named("orders", 2, assignment=[[1, 2], [1, 2]])
         records = Records(cluster.bootstrap_servers)
         records.produce("orders", [Record(b"", timestamp=100 + n, partition=n % 2) for n in range(50)])

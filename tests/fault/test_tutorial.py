@@ -2,7 +2,6 @@
 
 import os
 import re
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -10,45 +9,36 @@ from pathlib import Path
 import pytest
 from support.messages import says
 
-from airflow_provider_orderedkafka.tools.broker.java import cache_directory
+from broker import LocalKafka
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(900)]
 
-PAGE = Path(__file__).parents[2] / "docs" / "tutorial.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "tutorial.md"
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"Write this to `([^`]+)`")
 
 
-def steps(port):
-    """The page as one script: its commands, and its file where it is written."""
-    page = PAGE.read_text("utf-8").replace("localhost:9092", f"127.0.0.1:{port}")
+def steps(servers):
+    """The page as one script: its commands, and its file where it is written; the broker runs already."""
+    page = PAGE.read_text("utf-8").replace("localhost:9092", servers)
     (file,) = FILE.findall(page)
     for kind, block in BLOCK.findall(page):
         if kind == "python":
             yield f"cat >{file} <<'END'\n{block}END"
-        elif not block.startswith("pip install"):
-            yield block.replace("broker start", f"broker start --port {port}")
+        elif block != "make broker\n" and not block.startswith("pip install"):
+            yield block.replace("make sample", f"make -C {ROOT} sample PORT={servers.rpartition(':')[2]}")
 
 
 def test_all_commands_of_the_page_do_what_it_says(tmp_path):
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    commands = list(steps(port))
     bin_, kept = str(Path(sys.executable).parent), ("JAVA_HOME", "LANG", "SPARK_LOCAL_IP", "SPARK_LOCAL_HOSTNAME")
     mine = {name: os.environ[name] for name in kept if name in os.environ}
     mine |= {"HOME": str(tmp_path), "PATH": f"{bin_}:{os.environ['PATH']}", "PYTHONWARNINGS": "ignore"}
-    cache = tmp_path / ".cache" / "orderedkafka"
-    cache.mkdir(parents=True)
-    for downloaded in cache_directory().glob("kafka_*"):
-        (cache / downloaded.name).symlink_to(downloaded)
-    script = "\n".join(["set -eu", *commands])
-    try:
+    with LocalKafka(tmp_path / "kafka") as kafka:
+        script = "\n".join(["set -eu", *steps(kafka.bootstrap_servers)])
         done = subprocess.run(
             ["bash", "-c", script], cwd=tmp_path, env=mine, capture_output=True, text=True, check=False
         )
-    finally:
-        stop = ["orderedkafka", "broker", "stop"]
-        subprocess.run(stop, cwd=tmp_path, env=mine, capture_output=True, check=False)
     told = done.stdout + done.stderr
     assert done.returncode == 0, told[-8000:]
     assert says(told, "now ... : 12,000 offsets")

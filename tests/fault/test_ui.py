@@ -17,8 +17,7 @@ from support.airflow_processes import kill_all_at
 from support.airflow_rest import AirflowRest
 from support.records import Records
 
-from airflow_provider_orderedkafka.tools.broker import sample
-from airflow_provider_orderedkafka.tools.broker.local_kafka import LocalKafka, free_port
+from broker import free_port, sample
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(1500)]
 
@@ -26,6 +25,7 @@ UI = Path(__file__).parents[2] / "scripts" / "ui.py"
 LOOPBACK = {"127.0.0.1", "::ffff:127.0.0.1", "::1"}
 AS_TEXT = {"capture_output": True, "text": True, "timeout": 120}
 SERVES = re.compile(r"(http://127\.0\.0\.1:\d+)\s+user (\S+), password (\S+)")
+MORE = re.compile(r"make sample PORT=(\d+)")
 DAG, LEDGER = "orders_ordered", "orderedkafka://ledger/orders"
 
 PARTS = ("triggerer", "dag-processor", "api-server", "scheduler")
@@ -44,7 +44,7 @@ class Ui:
 
     @property
     def servers(self):
-        return LocalKafka(self.home / "kafka").bootstrap_servers
+        return f"127.0.0.1:{MORE.search(self.log.read_text())[1]}"
 
     @property
     def status(self):
@@ -90,7 +90,6 @@ def make_ui(folder, monkeypatch, *ends):
         left = kill_all_at(home)
     assert process.returncode == 0, log.read_text()
     assert left == []
-    assert not LocalKafka(home / "kafka").running
 
 
 @pytest.mark.nightly
@@ -130,7 +129,7 @@ def test_each_part_that_is_killed_while_a_load_runs_is_started_again_and_the_loa
             ui.rest.trigger(DAG)  # takes the range over where the run has failed, and else is the next one
             ui.until(lambda revision=revision: ui.status["revision"] == revision)
             if name != PARTS[-1]:
-                sample.write_events(ui.servers, after=sample.newest(ui.servers))
+                sample.write_events(ui.servers, first=False)
         rows = Records(ui.servers).read("orders-ordered")
         assert len(rows) == ui.status["rows"] > sample.EVENTS
         assert [ui.log.read_text().count(f"{name} ended") for name in PARTS] == [1] * len(PARTS)

@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 from support.batches import batches, columns, source
 from support.consumers import close_idle
-from support.embedded import EmbeddedKafka
 from support.records import Records
 from support.topics import Topics
 
@@ -31,6 +30,7 @@ from airflow_provider_orderedkafka.kafka.replay.replays import (
 )
 from airflow_provider_orderedkafka.kafka.write.settings import WriteSettings
 from airflow_provider_orderedkafka.kafka.write.writing import plan_write, write
+from broker import LocalKafka
 
 pytestmark = pytest.mark.fault
 
@@ -49,13 +49,13 @@ def leave_no_consumers():
 @pytest.fixture
 def own_kafka(tmp_path):
     """A broker that a test may stop."""
-    with EmbeddedKafka(tmp_path / "kafka") as cluster:
+    with LocalKafka(tmp_path / "kafka") as cluster:
         yield cluster
 
 
 @pytest.fixture
 def three_brokers(tmp_path):
-    with EmbeddedKafka(tmp_path / "kafka", brokers=3) as cluster:
+    with LocalKafka(tmp_path / "kafka", brokers=3) as cluster:
         yield cluster
 
 
@@ -63,7 +63,7 @@ def three_brokers(tmp_path):
 def patient_brokers(tmp_path):
     """Three brokers of which one that is gone is waited for as long as Kafka does by default."""
     properties = {"broker.session.timeout.ms": SESSION_SECONDS * 1_000}
-    with EmbeddedKafka(tmp_path / "kafka", brokers=3, properties=properties) as cluster:
+    with LocalKafka(tmp_path / "kafka", brokers=3, properties=properties) as cluster:
         yield cluster
 
 

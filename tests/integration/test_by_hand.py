@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from support.applications import Application, events, some_too_large, source_and_output
-from support.embedded import EmbeddedKafka
 from support.messages import says
 from support.outputs import expected_of, stamp
 from support.records import Record, Records
@@ -20,6 +19,7 @@ from airflow_provider_orderedkafka.core.documents import Ledger, Range, Report
 from airflow_provider_orderedkafka.kafka.lookup.topics import committed
 from airflow_provider_orderedkafka.spark.application import by_hand
 from airflow_provider_orderedkafka.storage import LocalState
+from broker import LocalKafka
 
 
 def ledger_of(checkpoint: Path) -> Ledger:
@@ -338,7 +338,7 @@ def test_by_hand_an_output_on_another_cluster_than_a_batch_was_begun_on_is_refus
     argv = ["--output-topic", output, *everything(source), "--option", "maxOffsetsPerTrigger=25"]
     large = replace(events(61, 1)[-1], value=b"x" * 2_000)
     records.produce(source, [large])
-    with EmbeddedKafka(tmp_path / "elsewhere") as elsewhere:
+    with LocalKafka(tmp_path / "elsewhere") as elsewhere:
         Topics(elsewhere.bootstrap_servers, "test").create_named(output, 2, {"max.message.bytes": 1_000})
         there = ["--sink-option", f"kafka.bootstrap.servers={elsewhere.bootstrap_servers}"]
         with pytest.raises(SystemExit):

@@ -14,7 +14,6 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 from pyspark.errors import PySparkException
-from support.embedded import EmbeddedKafka
 
 from airflow_provider_orderedkafka.core.notation.subscriptions import Matching, Named
 from airflow_provider_orderedkafka.core.order.cuts import Bound
@@ -24,6 +23,7 @@ from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
 from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
 from airflow_provider_orderedkafka.kafka.lookup.topics import GroupOffset, committed, discover, high_ends, write_commits
 from airflow_provider_orderedkafka.spark import register
+from broker import LocalKafka
 
 AUTHORIZED = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -42,7 +42,7 @@ SECONDS = 5.0
 
 @pytest.fixture(scope="module")
 def config(tmp_path_factory):
-    with EmbeddedKafka(tmp_path_factory.mktemp("authorized"), properties=AUTHORIZED) as kafka:
+    with LocalKafka(tmp_path_factory.mktemp("authorized"), properties=AUTHORIZED) as kafka:
         admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0})
         topics = ["hidden", "sealed", "plain"]
         for future in admin.create_topics([NewTopic(name, 1, 1) for name in topics]).values():

@@ -10,7 +10,6 @@ import pytest
 from confluent_kafka import KafkaError
 from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
 from support.consumers import close_idle
-from support.embedded import EmbeddedKafka
 from support.records import Record, Records
 from support.scripted import ScriptedConsumer, event
 from support.slices import rows, slice_of, stretch, whole
@@ -30,7 +29,7 @@ from airflow_provider_orderedkafka.kafka.clients.pools import PooledConsumer, Re
 from airflow_provider_orderedkafka.kafka.lookup.topics import topic_ids
 from airflow_provider_orderedkafka.kafka.read.fetching import Fetch
 from airflow_provider_orderedkafka.kafka.read.slices import read_slice
-from airflow_provider_orderedkafka.tools.broker.local_kafka import free_port
+from broker import LocalKafka, free_port
 
 AUTHORIZED = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -47,7 +46,7 @@ def leave_no_consumers():
 @pytest.fixture(scope="module")
 def own(tmp_path_factory):
     """A cluster that these tests may stop."""
-    with EmbeddedKafka(tmp_path_factory.mktemp("own"), properties=AUTHORIZED) as cluster:
+    with LocalKafka(tmp_path_factory.mktemp("own"), properties=AUTHORIZED) as cluster:
         yield cluster
 
 

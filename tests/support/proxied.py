@@ -9,14 +9,13 @@ import random
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, Final, Literal
 
-from airflow_provider_orderedkafka.tools.broker.local_kafka import HOST, free_port
-from support.embedded import EmbeddedKafka
-from support.embedded.broker import Broker
-from support.embedded.layout import Layout
+from broker import HOST, LocalKafka, free_port
+from broker.settings import Ports
 
 Way = Literal["pass", "cut", "stall", "mute", "slow", "refuse"]
 WAYS: Final[tuple[Way, ...]] = ("cut", "stall", "mute", "slow", "refuse")
@@ -118,44 +117,34 @@ class Proxy:
         each.close()
 
 
-class ProxiedKafka(EmbeddedKafka):
+class ProxiedKafka(LocalKafka):
     """Brokers, each with a plain listener and one behind a proxy; `proxy` is that of the first."""
 
-    proxies: tuple[Proxy, ...]
+    def __init__(self, directory: Path, brokers: int = 1) -> None:
+        super().__init__(directory, brokers, listeners={"PROXIED": "PLAINTEXT"})
+        self.proxies: dict[int, Proxy] = {}
 
     @property
     def proxy(self) -> Proxy:
-        return self.proxies[0]
+        return self.proxies[1]
 
     @property
     def proxied_servers(self) -> str:
-        return ",".join(f"{HOST}:{proxy.port}" for proxy in self.proxies)
+        return ",".join(f"{HOST}:{proxy.port}" for proxy in self.proxies.values())
 
     @property
     def answered(self) -> int:
         """How many bytes have come back through all proxies so far."""
-        return sum(proxy.answered for proxy in self.proxies)
+        return sum(proxy.answered for proxy in self.proxies.values())
 
     def stop(self, *args: Any, **more: Any) -> None:
-        for proxy in self.proxies:
+        for proxy in self.proxies.values():
             proxy.close()
         super().stop(*args, **more)
 
-    def _take(self, layout: Layout) -> None:
-        super()._take(layout)
-        taken = [port for ports in layout.ports for port in ports]
-        proxies, brokers = [], []
-        for number, plain in enumerate(layout.ports, 1):
-            own = free_port(*taken)
-            proxy = free_port(*taken, own)
-            taken += [own, proxy]
-            listeners = {
-                "listeners": f"PLAINTEXT://{plain.address},PROXIED://{HOST}:{own},"
-                f"CONTROLLER://{HOST}:{plain.controller}",
-                "advertised.listeners": f"PLAINTEXT://{plain.address},PROXIED://{HOST}:{proxy}",
-                "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,PROXIED:PLAINTEXT,CONTROLLER:PLAINTEXT",
-            }
-            proxies.append(Proxy(proxy, own))
-            folder = self.directory / f"broker-{number}"
-            brokers.append(Broker(number, layout.ports, folder, {**self._properties, **listeners}))
-        self.proxies, self.brokers = tuple(proxies), tuple(brokers)
+    def advertised(self, number: int, cluster: Sequence[Ports]) -> Ports:
+        """Behind a proxy, which is made here."""
+        ports = cluster[number - 1]
+        taken = [port for each in cluster for port in each.values()]
+        self.proxies[number] = Proxy(free_port(*taken), ports["PROXIED"])
+        return {**ports, "PROXIED": self.proxies[number].port}

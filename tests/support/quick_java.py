@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pyspark
 
-from airflow_provider_orderedkafka.tools.broker.java import installed_java
+from airflow_provider_orderedkafka.tools.doctor.installed import installed_java
 
 OURS = Path(sys.prefix)
 HOME = Path(__file__).parents[2] / ".cache" / "tests"

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from airflow_provider_orderedkafka.tools.broker.java import cache_directory
+from broker.fetching import cache_directory
 from support.certificates import Authority
 
 VERSION = "2.6.13.Final"

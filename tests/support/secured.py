@@ -16,12 +16,11 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
+from broker import HOST, LocalKafka
+from broker.cluster import Property
 from support.certificates import Authority, Certificate
-from support.embedded import EmbeddedKafka
-from support.embedded.layout import Layout
-from support.embedded.settings import HOST, Ports, Property, free_port
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient, ResourceType
@@ -179,40 +178,28 @@ def let(admin: "AdminClient", user: str, needs: "Mapping[ResourceType, Iterable[
         time.sleep(0.02)
 
 
-class SecuredKafka(EmbeddedKafka):
+class SecuredKafka(LocalKafka):
     """One broker, with secured listeners by name beside the plain one."""
 
-    def __init__(self, directory: Path, listeners: Mapping[str, Secured], **more: Any) -> None:
-        self._listeners = listeners
-        super().__init__(directory, **more)
+    def __init__(
+        self,
+        directory: Path,
+        listeners: Mapping[str, Secured],
+        properties: Mapping[str, Property] | None = None,
+        version: str | None = None,
+    ) -> None:
+        self._secured = listeners
+        own = {name: value for listener, each in listeners.items() for name, value in each.properties(listener).items()}
+        protocols = {name: each.protocol for name, each in listeners.items()}
+        more = {**(properties or {}), **AUTHORIZED, **own}
+        super().__init__(directory, properties=more, listeners=protocols, version=version)
 
     def secured_config(self, listener: str, user: str = "") -> dict[str, str]:
         """The settings of a client that comes as this user by the listener of this name."""
-        servers = {"bootstrap.servers": f"{HOST}:{self._ports[listener]}"}
-        return servers | self._listeners[listener].client(user)
+        servers = {"bootstrap.servers": f"{HOST}:{self.brokers[0].ports[listener]}"}
+        return servers | self._secured[listener].client(user)
 
     def start(self) -> Self:
         super().start()
-        remember_users(self.bootstrap_servers, self._listeners)
+        remember_users(self.bootstrap_servers, self._secured)
         return self
-
-    def _take(self, layout: Layout) -> None:
-        (plain,) = layout.ports
-        self._ports: dict[str, int] = {}
-        for name in self._listeners:
-            self._ports[name] = free_port(*plain, *self._ports.values())
-        self._properties = {**self._properties, **AUTHORIZED, **self._of_listeners(plain)}
-        super()._take(layout)
-
-    def _of_listeners(self, plain: Ports) -> dict[str, Property]:
-        clients = [f"PLAINTEXT://{plain.address}", *(f"{name}://{HOST}:{port}" for name, port in self._ports.items())]
-        protocols = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT"}
-        protocols |= {name: each.protocol for name, each in self._listeners.items()}
-        properties: dict[str, Property] = {
-            "listeners": ",".join([*clients, f"CONTROLLER://{HOST}:{plain.controller}"]),
-            "advertised.listeners": ",".join(clients),
-            "listener.security.protocol.map": ",".join(f"{name}:{kind}" for name, kind in protocols.items()),
-        }
-        for name, each in self._listeners.items():
-            properties |= each.properties(name)
-        return properties

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pyspark
 
-from airflow_provider_orderedkafka.tools.broker.java import find_java
+from airflow_provider_orderedkafka.tools.doctor.installed import find_java
 
 HOME = Path(pyspark.__file__).parent
 EXECUTOR = "CoarseGrainedExecutorBackend"

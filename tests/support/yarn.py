@@ -11,7 +11,8 @@ from urllib.parse import urlsplit
 import pyspark
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
-from airflow_provider_orderedkafka.tools.broker.java import cache_directory, find_java, run_ivy
+from airflow_provider_orderedkafka.tools.doctor.installed import find_java
+from broker.fetching import cache_directory, run_ivy
 from support.quick_java import FLAGS
 
 HOME = Path(pyspark.__file__).parent

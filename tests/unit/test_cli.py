@@ -83,9 +83,9 @@ def test_no_command_prints_the_help_and_fails(capsys):
 
 def test_a_typo_is_answered_with_the_nearest_command(capsys):
     with pytest.raises(SystemExit) as left:
-        cli.main(["brokre", "start"])
+        cli.main(["docotr", "--json"])
     assert left.value.code == 2
-    assert says(capsys.readouterr().err, "'brokre' ... 'broker'")
+    assert says(capsys.readouterr().err, "'docotr' ... 'doctor'")
 
 
 def test_a_command_that_resembles_none_is_answered_with_all(capsys):
@@ -113,9 +113,9 @@ def test_an_option_that_there_is_not_is_answered_with_the_nearest_of_its_command
 
 
 def test_bad_arguments_are_a_usage_error():
-    done = orderedkafka("broker", "start", "--port", "many")
+    done = orderedkafka("read", "orders", "--limit", "many")
     assert done.returncode == 2
-    assert "--port" in done.stderr
+    assert "--limit" in done.stderr
     assert "Traceback" not in done.stderr
 
 

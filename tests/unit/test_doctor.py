@@ -10,15 +10,19 @@ from types import SimpleNamespace
 import pytest
 from support.certificates import Authority
 from support.children import executable
+from support.messages import naming
 
 from airflow_provider_orderedkafka.compat.airflow import TRIED, has_asset_state
+from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.tools import cli, doctor
 from airflow_provider_orderedkafka.tools.doctor.connections import certificates, checkpoint, main
 from airflow_provider_orderedkafka.tools.doctor.installed import (
     Finding,
+    Java,
     Tries,
     as_json,
     as_table,
+    find_java,
     fits,
     installed,
     must_be_mended,
@@ -178,6 +182,40 @@ def test_no_java_is_broken_and_the_remedy_says_how_to_install_it(monkeypatch, tm
     assert finding.status == "broken"
     assert str(tmp_path) in finding.found
     assert "openjdk-17" in finding.remedy
+
+
+def java_home(directory, script):
+    java = directory / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text(f"#!/bin/sh\n{script}\n")
+    java.chmod(0o755)
+    return str(directory)
+
+
+def test_the_java_of_java_home_is_taken(tmp_path, monkeypatch):
+    monkeypatch.setenv("JAVA_HOME", java_home(tmp_path, "echo 'openjdk version \"21.0.2\" 2024-01-16' >&2"))
+    assert find_java() == Java(tmp_path / "bin" / "java", "21.0.2", 21)
+
+
+@pytest.mark.parametrize("version", ["1.8.0_392", "11.0.21", "16"])
+def test_an_older_java_is_refused_with_what_was_found_and_how_to_get_a_newer_one(tmp_path, monkeypatch, version):
+    monkeypatch.setenv("JAVA_HOME", java_home(tmp_path, f"echo 'java version \"{version}\"' >&2"))
+    with pytest.raises(SettingError, match=naming(f"{version} ... {tmp_path} ... apt-get")):
+        find_java()
+
+
+def test_no_java_says_how_to_get_one(tmp_path, monkeypatch):
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(SettingError, match="JAVA_HOME"):
+        find_java()
+
+
+def test_a_java_that_is_none_is_named_with_what_it_said(tmp_path, monkeypatch):
+    told = "No Java runtime present."
+    monkeypatch.setenv("JAVA_HOME", java_home(tmp_path, f"echo '{told}' >&2; exit 1"))
+    with pytest.raises(SettingError, match=told):
+        find_java()
 
 
 @pytest.mark.parametrize(

@@ -243,7 +243,7 @@ def _tried(config: dict[str, Any]) -> tuple[str, str]:
         admin.list_topics(timeout=_BROKER_SECONDS)
     except KafkaException as error:
         admin.poll(0)  # brings the reasons, which say more than the error
-        remedy = "Start the broker (a local one: `orderedkafka broker start`), or correct address and security"
+        remedy = "Start the broker, or correct address and security"
         return f"{config['bootstrap.servers']} cannot be reached: {(reasons or [_text(error)])[0]}", remedy
     return "", ""
 

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -16,7 +17,6 @@ from ...core.notation.secrets import masked
 from ...core.notation.spelling import counted
 from ...errors import OrderedKafkaError, SettingError
 from .. import GREEN, RED, YELLOW, painted
-from ..broker.java import HOW_TO_INSTALL, OLDEST, find_java, installed_java
 
 Status = Literal["ok", "warning", "broken"]
 
@@ -92,6 +92,15 @@ _OLDEST_PYTHON, _FIRST_UNKNOWN_PYTHON = (3, 11), (3, 14)
 _OLDEST_SPARK, _NEWEST_SPARK = (3, 5), (4, 3)
 _PYTHON_3_12_FROM, _JAVA_24_FROM = (4, 0), (4, 2)
 _REQUIREMENT = re.compile(r"([\w.-]+?)\s*\(?([<>=!~][^;()]*)\)?")  # without those of extras
+_OLDEST_JAVA = 17
+"""The oldest major version that Kafka 4 and Spark 4 run on."""
+_HOW_TO_INSTALL = (
+    f"Install Java {_OLDEST_JAVA} or newer (Debian and Ubuntu: apt-get install openjdk-{_OLDEST_JAVA}-jre-headless; "
+    f"Fedora: dnf install java-{_OLDEST_JAVA}-openjdk-headless; macOS: brew install openjdk@{_OLDEST_JAVA}), "
+    "and set JAVA_HOME when `java` is not on PATH."
+)
+_JAVA_SECONDS = 30
+_JAVA_VERSION = re.compile(r'version "(?P<full>(?:1\.)?(?P<major>\d+)[^"]*)"')
 _WITH_SPARK = "pip install 'airflow-provider-orderedkafka[spark]'"
 _DISTRIBUTIONS = (
     "airflow-provider-orderedkafka",
@@ -176,8 +185,8 @@ def _java(missing: Status) -> Finding:
     try:
         java = find_java()
     except OrderedKafkaError as error:
-        return Finding("java", missing, str(error).removesuffix(HOW_TO_INSTALL).strip(), HOW_TO_INSTALL)
-    return Finding("java", "ok", f"{java.version} at {java.executable} ({OLDEST} or newer is needed)")
+        return Finding("java", missing, str(error).removesuffix(_HOW_TO_INSTALL).strip(), _HOW_TO_INSTALL)
+    return Finding("java", "ok", f"{java.version} at {java.executable} ({_OLDEST_JAVA} or newer is needed)")
 
 
 def spark_behind(binary: str) -> Iterator[Finding]:
@@ -208,6 +217,51 @@ def fits(name: str, version: Minor, python: Minor | None, java: int | None) -> F
     if version > _NEWEST_SPARK:
         return Finding("spark", "warning", f"{name} is newer than what was tried", "Try a load with it")
     return Finding("spark", "ok", name)
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    executable: Path
+    version: str
+    major: int
+
+
+def find_java() -> Java:
+    """Return the Java of JAVA_HOME, else of PATH, as Spark does; `SettingError` if there is none or it is too old."""
+    java = installed_java()
+    if java.major < _OLDEST_JAVA:
+        raise SettingError(
+            f"Java {java.version} was found at {java.executable}, but Kafka and Spark need {_OLDEST_JAVA} or newer. "
+            f"{_HOW_TO_INSTALL}"
+        )
+    return java
+
+
+def installed_java() -> Java:
+    """Return the Java that is there, however old; `SettingError` if there is none that answers."""
+    executable = _java_executable()
+    try:
+        answer = subprocess.run(  # noqa: S603 - the user's own Java
+            [executable, "-version"], capture_output=True, text=True, timeout=_JAVA_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise SettingError(f"{executable} cannot be run ({error}). {_HOW_TO_INSTALL}") from error
+    found = _JAVA_VERSION.search(answer.stderr + answer.stdout)
+    if answer.returncode or not found:  # macOS has a `java` that only says that there is none
+        said = (answer.stderr + answer.stdout).strip()
+        raise SettingError(f"`{executable} -version` names no version, it said {said!r}. {_HOW_TO_INSTALL}")
+    return Java(executable, found["full"], int(found["major"]))
+
+
+def _java_executable() -> Path:
+    if home := os.environ.get("JAVA_HOME"):
+        inside = Path(home) / "bin" / "java"
+        if not inside.is_file():
+            raise SettingError(f"JAVA_HOME is {home!r}, but {inside} does not exist. {_HOW_TO_INSTALL}")
+        return inside
+    if on_path := shutil.which("java"):
+        return Path(on_path)
+    raise SettingError(f"No Java was found: JAVA_HOME is not set and PATH has no `java`. {_HOW_TO_INSTALL}")
 
 
 def _java_major() -> int | None:

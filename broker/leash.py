@@ -1,10 +1,10 @@
 """Start a program that ends with its parent, however that ends.
 
-    python leash.py PARENT PID_FILE LOG PROGRAM [ARGUMENT ...]
+    python leash.py PARENT LOG PROGRAM [ARGUMENT ...]
 
-Writes the program's process id to PID_FILE, closes its own output (the sign that the program was started), and stays
-for as long as the program runs. When process PARENT is gone, even by kill -9, the program is killed; when the leash
-itself is, Linux kills the program.
+Prints the program's process id, closes its own output (the sign that the program was started), and stays for as long
+as the program runs; what comes in is the program's alone. When process PARENT is gone, even by kill -9, the program is
+killed; when the leash itself is, Linux kills the program.
 
 A process of its own, because the system ties a child to the life of the *thread* that started it, and because
 running code between fork and exec is not safe in a process with threads. Only the standard library is imported: it
@@ -22,14 +22,15 @@ _LOOK_SECONDS = 0.1
 _PR_SET_PDEATHSIG = 1
 
 
-def main(parent: int, pid_file: Path, log: Path, program: list[str]) -> int:
+def main(parent: int, log: Path, program: list[str]) -> int:
     """Start the program, and watch over it."""
     leash = os.getpid()
     child = os.fork()
     if child == 0:
         _die_with(leash)
         _become(program, log)
-    pid_file.write_text(f"{child}\n", encoding="ascii")
+    print(child, flush=True)
+    os.close(sys.stdin.fileno())
     os.close(sys.stdout.fileno())
     return _watch(child, parent)
 
@@ -46,7 +47,7 @@ def _become(program: list[str], log: Path) -> None:
     os.dup2(output, 1)
     os.dup2(output, 2)
     try:
-        os.execv(program[0], program)
+        os.execv(program[0], program)  # noqa: S606 - the user's own Java
     except OSError as error:
         os.write(2, f"{program[0]} cannot be started: {error}\n".encode())
         os._exit(127)
@@ -64,4 +65,4 @@ def _watch(child: int, parent: int) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3]), sys.argv[4:]))
+    sys.exit(main(int(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:]))
