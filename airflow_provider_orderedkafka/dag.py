@@ -159,11 +159,6 @@ OF_A_REPLAY = {
     "on_clear": "a committed range is loaded again by `orderedkafka ledger rewind`; it is for ordered_intervals()",
 }
 
-FROM_WHERE_TO_WHERE = {
-    "start": "say where it begins, such as start='2026-01-31T00:00:00Z'",
-    "end": "say where it ends, such as end='latest'",
-}
-
 Wait = Literal["scheduled", "always", "never"]
 
 
@@ -249,7 +244,7 @@ def ordered_intervals(
     return _group("interval", **locals())
 
 
-@arguments(**OF_A_TASK | FROM_WHERE_TO_WHERE)
+@arguments(**OF_A_TASK)
 def ordered_replay(
     load: OrderedLoad,
     *,

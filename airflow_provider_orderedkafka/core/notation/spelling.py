@@ -1,7 +1,7 @@
 """Durations, counts and names as people spell them.
 
 `"15m"`, `"1h30m"` or `"250ms"` become whole milliseconds; for a misspelled name the known one is suggested,
-for an old name the new one. A value is shown as it would be written.
+for one that belongs elsewhere its place. A value is shown as it would be written.
 
 A bare number is refused as a duration, because Spark reads it as milliseconds and Airflow as seconds; zero needs no
 unit. So is a duration too long to add to any date.
@@ -112,11 +112,11 @@ def parameters(taker: type) -> set[str]:
 
 
 def arguments(**instead: str) -> Callable[[Made], Made]:
-    """Let a public class or function refuse names that it does not take with those that it does, and say what misses.
+    """Let a public class or function say of a name that it does not take which one was meant, or where it belongs.
 
     A class, which is a dataclass, is also shown as it would be written. Of an operator, its `__init__` is decorated.
 
-    `instead` says for some what to do: what earlier releases called otherwise, what means nothing here, or is missing.
+    `instead` says for some names what to do: they belong elsewhere, or mean nothing here.
     """
 
     def decorate(made: Made) -> Made:
@@ -127,7 +127,6 @@ def arguments(**instead: str) -> Callable[[Made], Made]:
         @wraps(called)
         def checked(*given: Any, **named: Any) -> Any:
             _check_known(name, taken, given, named, instead)
-            _check_enough(name, taken, len(given), named, instead)
             return called(*given, **named)
 
         if isinstance(made, type):
@@ -149,21 +148,3 @@ def _check_known(
             near = nearest(name, [*known, *instead]) or ""
             hint = instead.get(name) or instead.get(near) or meant(name, known, f"known are {', '.join(own)}")
             raise SettingError(f"{called}() takes no argument {name!r}: {hint}")
-
-
-def _check_enough(
-    called: str, taken: list[Parameter], given: int, named: Mapping[str, Any], instead: Mapping[str, str]
-) -> None:
-    ordered = [each.name for each in taken if each.kind is Parameter.POSITIONAL_OR_KEYWORD]
-    if given > len(ordered):
-        plain = ", ".join(each for each in ordered if each != "self") or "nothing"
-        others = [f"name the others, such as {each.name}=..." for each in taken if each.name not in ordered]
-        hint = [*others, "leave it out"][0]
-        raise SettingError(f"{called}() takes {plain} without a name, and more was given: {hint}")
-    if twice := [each for each in ordered[:given] if each in named]:
-        raise SettingError(f"{called}() is given {twice[0]}= twice, by its place and by its name: leave one out")
-    needed = [each.name for each in taken if each.default is Parameter.empty and each.kind is not Parameter.VAR_KEYWORD]
-    missing = [each for each in needed if each not in {*named, *ordered[:given]}]
-    if missing:
-        hints = [instead.get(each, f"it is {called}({each}=...)") for each in missing]
-        raise SettingError(f"{called}() needs {' and '.join(f'{each}=' for each in missing)}: {'; '.join(hints)}")
