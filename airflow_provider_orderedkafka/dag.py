@@ -1,38 +1,31 @@
-"""`ordered_load`, `ordered_intervals`, `ordered_replay`: a load's tasks as one group, checked as the DAG is parsed.
-
-Instead of spark-submit an operator of the user's choice may run the application. The attempt is recorded in the ledger
-before that operator begins, and the commit relies on the report beside the checkpoint, as with spark-submit. The
-application gets all else as one word, which the resolve task has made.
-"""
+"""`ordered_load`, `ordered_intervals`, `ordered_replay`: a load's tasks as one group, checked as the DAG is parsed."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from airflow.sdk import BaseOperator, TaskGroup
 
-from .compat.airflow import goes_on
-from .context import books_of, fail, ledger_asset, skip, with_assets
 from .core.documents import Kind
-from .core.lifecycle import Action
-from .core.notation.secrets import masked
 from .core.notation.spelling import arguments, parameters
-from .errors import LifecycleError, OrderedKafkaError, SettingError
+from .errors import SettingError
 from .forms import fields_of
-from .hooks.launching import missing_application, packaged_for, shipped_with
+from .hooks.launching import missing_application, shipped_with
 from .hooks.submission import SparkSubmit
-from .job import OPTIONS, Rows
+from .job import Rows
 from .load import OrderedLoad
-from .loads.books import Books
-from .loads.loading import load as what_to_do
-from .locations import check_no_login, read_report, readable, report_location
-from .outputs import TEMPLATED, Output
+from .locations import check_no_login
+from .operators.audit import AuditOffsetRangeOperator
+from .operators.commit import CommitOffsetRangeOperator
+from .operators.launch import launched
+from .operators.resolve import OnClear, ResolveOffsetRangeOperator
+from .operators.submit import SubmitOrderedLoadOperator
+from .outputs import Output
 from .parsing import (
     RENAMED,
-    TASKS,
     check_audit,
     check_checkpoint,
     check_dag,
@@ -42,103 +35,12 @@ from .parsing import (
     check_tasks,
     check_wait,
     output_of,
-    topic_assets,
 )
+from .sensors.offsets import OffsetRangeSensor
 from .services import Launch, Launcher, Service
-from .telling import metrics, status
 
 if TYPE_CHECKING:
-    from airflow.sdk import DAG, Asset, Context
-
-    from .operators.resolve import OnClear
-
-
-def launched(
-    resolve: str,
-    launcher: Launcher,
-    load: OrderedLoad,
-    *,
-    application: str,
-    arguments: tuple[str, ...],
-    more: Mapping[str, Any],
-) -> "BaseOperator":
-    """Make the user's operator and check it; `resolve` is the ID of the task whose range it loads."""
-    from .operators.submit import DOC
-
-    if "pre_execute" in more:
-        raise SettingError(
-            f"load {load.name!r}: pre_execute= of the task 'load' would replace what records the attempt before your "
-            "operator begins, and nothing could be committed: leave it out, and put a task before the load"
-        )
-    xcom = f"{{{{ ti.xcom_pull(task_ids='{resolve}', key='%s') }}}}"
-    task = {
-        **with_assets({"inlets": [ledger_asset(load.name, load.ledger), *topic_assets(load)]}, {"doc_md": DOC, **more}),
-        "task_id": "load",
-        "pre_execute": lambda context: begin_attempt(context, load, resolve),
-    }
-    options = (OPTIONS[0], xcom % "options") if isinstance(launcher, Service) else ()
-    launch = Launch(
-        load=load.name,
-        application=application,
-        arguments=(*arguments, "--work", xcom % "work", *options),
-        report=report_location(xcom % "checkpoint"),
-        task=task,
-    )
-    made = launcher(launch)
-    if made.task_id.rpartition(".")[2] != task["task_id"] or not made.inlets:
-        raise SettingError(
-            f"load {load.name!r}: the operator that spark= gives must pass all of the launch's `task` on to its base, "
-            f"found task id {made.task_id!r}: `lambda launch: SomeOperator(..., **launch.task)`"
-        )
-    return made
-
-
-def begin_attempt(context: "Context", load: OrderedLoad, resolve: str) -> None:
-    """Record the attempt in the ledger before the operator begins; skip the task if the range is committed.
-
-    An operator that goes on after it was deferred is in the attempt that it began; why one failed is logged.
-    """
-    ti = context["ti"]
-    where, range_id = str(ti.xcom_pull(task_ids=resolve, key="checkpoint")), ti.xcom_pull(task_ids=resolve) or None
-    if goes_on(ti):
-        _tell_failure(context, where)
-        return
-    try:
-        books = books_of(load.name, context, load.ledger)
-        _check_place(books, range_id, where)
-        todo = what_to_do(books, range_id, lambda *_: readable(where))
-    except OrderedKafkaError as error:
-        fail(error)
-    if todo.action is Action.SKIP:
-        skip(context, todo.reason)
-    if todo.action is Action.REFUSE:
-        fail(LifecycleError(f"nothing is loaded for {load.name!r}: {todo.reason}"))
-    if todo.range is not None and todo.report is None:
-        status.begun(context, load, todo.range, todo.attempt)
-    metrics.attempted(load.name)
-
-
-def _tell_failure(context: "Context", where: str) -> None:
-    """Log what the application's report says of its failure: what a service says may be no more than that it failed."""
-    try:
-        report = read_report(where)
-    except OrderedKafkaError:
-        return  # the operator itself says how it ended
-    if report is not None and report.error is not None:
-        said = f"attempt {report.attempt} of range {report.range_id!r} ended with: {masked(report.error)}"
-        context["task"].log.error(said)
-
-
-def _check_place(books: Books, range_id: str | None, where: str) -> None:
-    """`LifecycleError` where the application would keep its state elsewhere than the attempts before it."""
-    named, book = books.book(range_id)
-    begun = None if book.open is None or book.open.range_id != named else book.open.checkpoint
-    if begun not in {None, where}:
-        raise LifecycleError(
-            f"range {named!r} of load {books.store.load!r} was begun at {begun!r}, and its resolve task says "
-            f"{where!r}: clear that task, too, and the range goes on where it was begun"
-        )
-
+    from airflow.sdk import DAG, Asset
 
 __all__ = [
     "Launch",
@@ -191,7 +93,7 @@ def groups_made() -> Iterator[list[OrderedLoadGroup]]:
 def ordered_load(
     load: OrderedLoad,
     *,
-    to: "Output | str | None" = None,
+    to: Output | str | None = None,
     rows: Rows = Rows(),
     spark: SparkSubmit | Launcher = SparkSubmit(),
     checkpoint: str | None = None,
@@ -216,20 +118,31 @@ def ordered_load(
     :param wait: Which runs wait for enough: `"scheduled"` (also by assets; not a person's), `"always"`, or `"never"`.
     :param tasks: Further arguments of single tasks, such as `{"load": {"retries": 3, "pool": "spark"}}`.
     """
-    return _group("incremental", **locals())
+    return _Group(
+        mode="incremental",
+        load=load,
+        to=to,
+        rows=rows,
+        spark=spark,
+        checkpoint=checkpoint,
+        asset=asset,
+        audit=audit,
+        tasks=tasks,
+        wait=wait,
+    ).made()
 
 
 @arguments(**OF_A_TASK | OF_A_REPLAY)
 def ordered_intervals(
     load: OrderedLoad,
     *,
-    to: "Output | str | None" = None,
+    to: Output | str | None = None,
     rows: Rows = Rows(),
     spark: SparkSubmit | Launcher = SparkSubmit(),
     checkpoint: str | None = None,
     asset: "Asset | None" = None,
     audit: bool = False,
-    on_clear: "OnClear" = "skip",
+    on_clear: OnClear = "skip",
     wait: Literal["always", "never"] = "always",
     tasks: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> OrderedLoadGroup:
@@ -241,14 +154,26 @@ def ordered_intervals(
 
     All else is as for `ordered_load`.
     """
-    return _group("interval", **locals())
+    return _Group(
+        mode="interval",
+        load=load,
+        to=to,
+        rows=rows,
+        spark=spark,
+        checkpoint=checkpoint,
+        asset=asset,
+        audit=audit,
+        tasks=tasks,
+        wait=wait,
+        on_clear=on_clear,
+    ).made()
 
 
 @arguments(**OF_A_TASK)
 def ordered_replay(
     load: OrderedLoad,
     *,
-    to: "Output | str | None" = None,
+    to: Output | str | None = None,
     start: Any,
     end: Any,
     row_limit: int | str | None = None,
@@ -258,7 +183,7 @@ def ordered_replay(
     checkpoint: str | None = None,
     asset: "Asset | None" = None,
     audit: bool = False,
-    on_clear: "OnClear" = "skip",
+    on_clear: OnClear = "skip",
     tasks: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> OrderedLoadGroup:
     """Load from `start` to `end`, leaving the ledger alone.
@@ -271,167 +196,166 @@ def ordered_replay(
 
     All else is as for `ordered_load`.
     """
-    return _group("replay", **locals())
+    return _Group(
+        mode="replay",
+        load=load,
+        to=to,
+        rows=rows,
+        spark=spark,
+        checkpoint=checkpoint,
+        asset=asset,
+        audit=audit,
+        tasks=tasks,
+        on_clear=on_clear,
+        start=start,
+        end=end,
+        row_limit=row_limit,
+        dry_run=dry_run,
+    ).made()
 
 
-def _group(
-    mode: Kind,
-    *,
-    load: OrderedLoad,
-    to: "Output | str | None",
-    rows: Rows,
-    spark: SparkSubmit | Launcher,
-    checkpoint: str | None,
-    asset: "Asset | None",
-    audit: bool,
-    tasks: Mapping[str, Mapping[str, Any]] | None,
-    wait: Wait = "never",
-    dry_run: bool | str = False,
-    **of_the_mode: Any,
-) -> OrderedLoadGroup:
-    from .operators.audit import AuditOffsetRangeOperator
-    from .operators.commit import CommitOffsetRangeOperator
-    from .operators.resolve import ResolveOffsetRangeOperator
-    from .operators.submit import SubmitOrderedLoadOperator
-    from .sensors.offsets import OffsetRangeSensor
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Group:
+    """What the tasks of a load are made of; what is left at its default means nothing in that mode."""
 
-    operators = {
-        "wait": OffsetRangeSensor,
-        "resolve": ResolveOffsetRangeOperator,
-        "load": SubmitOrderedLoadOperator,
-        "commit": CommitOffsetRangeOperator,
-        "audit": AuditOffsetRangeOperator,
-    }
-    check_load(load)
-    group = _made(load)
-    check_wait(load, mode, wait, by_form=bool(fields_of(group.dag, "load")))
-    check_dag(load, mode, group)
-    for location in filter(None, (checkpoint, load.ledger)):
-        check_no_login(location)
-    tasks = {} if tasks is None else tasks
-    known = operators if isinstance(spark, SparkSubmit) else {n: each for n, each in operators.items() if n != "load"}
-    check_tasks(load, mode, tasks, known)
-    for name, there, why in (
-        ("wait", wait != "never", "wait='never', or a replay"),
-        ("audit", audit, "audit=True adds it"),
-    ):
-        if not there and name in tasks:
-            raise SettingError(
-                f"load {load.name!r}: tasks has arguments for {name!r}, and there is no such task ({why}): leave them "
-                "out"
-            )
-    more: dict[str, Any] = {name: tasks.get(name, {}) for name in TASKS}
-    check_job(load, None, rows)  # before where rows go: a wrong `rows` is said first
-    to = output_of(load, to, rows)
-    check_job(load, to, rows)
-    check_form(load, rows, fields_of(group.dag, "replay" if mode == "replay" else "load"))
-    if audit:
-        check_audit(load, to, rows, audit=audit)
-    shipped = shipped_with(load.name, Path(group.dag.fileloc).parent, rows)
-    if isinstance(spark, Service):
-        spark.check_shipped(load.name, shipped)
-    job: dict[str, Any] = {"to": to, "rows": rows}
-    with group:
-        resolve = ResolveOffsetRangeOperator(
+    mode: Kind
+    load: OrderedLoad
+    to: Output | str | None
+    rows: Rows
+    spark: SparkSubmit | Launcher
+    checkpoint: str | None
+    asset: "Asset | None"
+    audit: bool
+    tasks: Mapping[str, Mapping[str, Any]] | None
+    wait: Wait = "never"
+    on_clear: OnClear = "skip"
+    start: Any = None
+    end: Any = None
+    row_limit: int | str | None = None
+    dry_run: bool | str = False
+
+    def made(self) -> OrderedLoadGroup:
+        """The group, in the DAG that is being defined; `SettingError` where something does not go together."""
+        check_load(self.load)
+        group = _in_the_dag(self.load)
+        checked = self._checked(group)
+        with group:
+            group.tasks = checked._tasks(group.dag)
+        group.output = group.tasks["commit"].output
+        watched = _watched.get()
+        if watched is not None:
+            watched.append(group)
+        return group
+
+    def _checked(self, group: OrderedLoadGroup) -> "_Group":
+        """The same, with its output as a value."""
+        load = self.load
+        check_wait(load, self.mode, self.wait, by_form=bool(fields_of(group.dag, "load")))
+        check_dag(load, self.mode, group)
+        for location in filter(None, (self.checkpoint, load.ledger)):
+            check_no_login(location)
+        there = {"wait": self.wait != "never", "resolve": True, "load": True, "commit": True, "audit": self.audit}
+        check_tasks(load, self.mode, self.tasks or {}, [name for name, is_there in there.items() if is_there])
+        check_job(load, None, self.rows)  # before where rows go: a wrong `rows` is said first
+        to = output_of(load, self.to, self.rows)
+        check_job(load, to, self.rows)
+        check_form(load, self.rows, fields_of(group.dag, "replay" if self.mode == "replay" else "load"))
+        if self.audit:
+            check_audit(load, to, self.rows, audit=self.audit)
+        return replace(self, to=to)
+
+    def _tasks(self, dag: "DAG") -> dict[str, Any]:
+        resolve = self._resolve()
+        loading = self._loading(dag, resolve)
+        tasks: dict[str, Any] = {"resolve": resolve, "load": loading, "commit": self._commit(resolve)}
+        if self.wait != "never":
+            tasks["wait"] = self._wait(self.wait)
+            tasks["wait"] >> resolve
+        resolve >> loading >> tasks["commit"]
+        if self.audit:
+            tasks["audit"] = self._audit(resolve)
+            tasks["commit"] >> tasks["audit"]
+        return tasks
+
+    def _more(self, task: str) -> Mapping[str, Any]:
+        """Further arguments of a task, by its author."""
+        return (self.tasks or {}).get(task, {})
+
+    def _wait(self, wait: Literal["scheduled", "always"]) -> BaseOperator:
+        return OffsetRangeSensor(task_id="wait", load=self.load, kind=self.mode, wait=wait, **self._more("wait"))
+
+    def _resolve(self) -> ResolveOffsetRangeOperator:
+        return ResolveOffsetRangeOperator(
             task_id="resolve",
-            load=load,
-            mode=mode,
-            checkpoint=checkpoint,
-            hands_over=spark if isinstance(spark, Service) else not isinstance(spark, SparkSubmit),
-            plan_only=dry_run,
-            **job,
-            **of_the_mode,
-            **more["resolve"],
+            load=self.load,
+            mode=self.mode,
+            start=self.start,
+            end=self.end,
+            on_clear=self.on_clear,
+            to=self.to,
+            rows=self.rows,
+            checkpoint=self.checkpoint,
+            hands_over=self.spark if isinstance(self.spark, Service) else not isinstance(self.spark, SparkSubmit),
+            row_limit=self.row_limit,
+            plan_only=self.dry_run,
+            **self._more("resolve"),
         )
+
+    def _loading(self, dag: "DAG", resolve: ResolveOffsetRangeOperator) -> BaseOperator:
+        load, spark, rows = self.load, self.spark, self.rows
+        shipped = shipped_with(load.name, Path(dag.fileloc).parent, rows)
         if isinstance(spark, SparkSubmit):
-            check_checkpoint(load, spark.conn_id, checkpoint)
-            loading: BaseOperator = SubmitOrderedLoadOperator(
+            check_checkpoint(load, spark.conn_id, self.checkpoint)
+            return SubmitOrderedLoadOperator(
                 task_id="load",
                 load=load,
                 range_id=resolve.output,
+                to=self.to,
+                rows=rows,
                 spark=spark if shipped is None else _shipping(spark, shipped),
-                checkpoint=checkpoint,
-                application=_application(load, rows, group.dag),
-                **job,
-                **more["load"],
+                checkpoint=self.checkpoint,
+                application=_application(load, rows, dag),
+                **self._more("load"),
             )
-        else:
-            application = _at_the_service(spark, to, rows) if isinstance(spark, Service) else None
-            application = application or _application(load, rows, group.dag)
-            own: dict[str, Any] = {"checkpoint": checkpoint, "application": application}
-            loading = _launched(load, spark, resolve.task_id, more=more["load"], **own, **job)
-        commit = CommitOffsetRangeOperator(
-            task_id="commit", load=load, range_id=resolve.output, to=to, asset=asset, **more["commit"]
+        if isinstance(spark, Service):
+            spark.check_shipped(load.name, shipped)
+        return launched(
+            load,
+            spark,
+            resolve.task_id,
+            own=_own(rows) if isinstance(spark, Service) else _application(load, rows, dag),
+            to=self.to,
+            rows=rows,
+            checkpoint=self.checkpoint,
+            more=self._more("load"),
         )
-        made: dict[str, Any] = {"resolve": resolve, "load": loading, "commit": commit}
-        if wait != "never":
-            made["wait"] = OffsetRangeSensor(task_id="wait", load=load, kind=mode, wait=wait, **more["wait"])
-            made["wait"] >> resolve
-        resolve >> loading >> commit
-        if audit:
-            made["audit"] = AuditOffsetRangeOperator(
-                task_id="audit",
-                load=load,
-                range_id=resolve.output,
-                checkpoint=checkpoint,
-                spark=spark if isinstance(spark, SparkSubmit) else SparkSubmit(),
-                **more["audit"],
-            )
-            commit >> made["audit"]
-    group.output, group.tasks = commit.output, made
-    watched = _watched.get()
-    if watched is not None:
-        watched.append(group)
-    return group
 
+    def _commit(self, resolve: ResolveOffsetRangeOperator) -> BaseOperator:
+        return CommitOffsetRangeOperator(
+            task_id="commit",
+            load=self.load,
+            range_id=resolve.output,
+            to=self.to,
+            asset=self.asset,
+            **self._more("commit"),
+        )
 
-def _launched(
-    load: OrderedLoad,
-    launcher: Any,
-    resolve: str,
-    *,
-    checkpoint: str | None,
-    application: str,
-    to: "Output | str | None",
-    rows: Rows,
-    more: Mapping[str, Any],
-) -> BaseOperator:
-    if not callable(launcher):
-        raise SettingError(
-            f"load {load.name!r}: spark= is SparkSubmit(...), the value of a service such as SparkKubernetes(...), or "
-            f"a function from a Launch to an operator, found {launcher!r}; a connection is named "
-            f"SparkSubmit({launcher!r})"
+    def _audit(self, resolve: ResolveOffsetRangeOperator) -> BaseOperator:
+        return AuditOffsetRangeOperator(
+            task_id="audit",
+            load=self.load,
+            range_id=resolve.output,
+            checkpoint=self.checkpoint,
+            spark=self.spark if isinstance(self.spark, SparkSubmit) else SparkSubmit(),
+            **self._more("audit"),
         )
-    said = type(launcher).__name__ if isinstance(launcher, Service) else "a function"
-    if checkpoint is None:
-        raise SettingError(
-            f"load {load.name!r}: spark= is {said} and checkpoint= is missing: name a location that the "
-            "application and Airflow's workers reach, such as checkpoint='s3://bucket/orderedkafka'"
-        )
-    if isinstance(launcher, Service) and not (":" in checkpoint or TEMPLATED.search(checkpoint)):
-        raise SettingError(
-            f"load {load.name!r}: checkpoint={checkpoint!r} is a folder of this machine, and {said} runs elsewhere: "
-            "name a location that both reach, such as 's3://bucket/orderedkafka', or 'file:///shared' for a volume"
-        )
-    if isinstance(to, str):
-        raise SettingError(
-            f"load {load.name!r}: to={to!r} is a template as a whole, and which application writes it has to be "
-            "known when the DAG is parsed: let only its place be one, such as KafkaOutput('{{ params.topic }}')"
-        )
-    words = () if rows.application is None else rows.application.arguments
-    return launched(resolve, launcher, load, application=application or packaged_for(to), arguments=words, more=more)
-
-
-def _at_the_service(spark: Service, to: "Output | str | None", rows: Rows) -> str:
-    own = "" if rows.application is None else rows.application.file
-    return spark.application(own, packaged_for(to))
 
 
 def _shipping(spark: SparkSubmit, shipped: Path) -> SparkSubmit:
     return replace(spark, py_files=",".join(filter(None, [spark.py_files, str(shipped)])))
 
 
-def _made(load: OrderedLoad) -> OrderedLoadGroup:
+def _in_the_dag(load: OrderedLoad) -> OrderedLoadGroup:
     from airflow.providers.common.compat.sdk import AirflowException
 
     try:
@@ -444,9 +368,13 @@ def _made(load: OrderedLoad) -> OrderedLoadGroup:
         ) from error
 
 
+def _own(rows: Rows) -> str:
+    return "" if rows.application is None else rows.application.file
+
+
 def _application(load: OrderedLoad, rows: Rows, dag: "DAG") -> str:
     """The path of a program of one's own: a relative one begins at the folder of the DAG file."""
-    file = "" if rows.application is None else rows.application.file
+    file = _own(rows)
     if not file or "://" in file or Path(file).is_absolute():
         return file
     path = Path(dag.fileloc).parent / file

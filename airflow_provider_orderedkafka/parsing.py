@@ -1,7 +1,7 @@
 """Check what a load needs from its DAG and its arguments; errors name the way out."""
 
 import os
-from collections.abc import Collection, Container, Iterable, Mapping
+from collections.abc import Collection, Container, Mapping
 from dataclasses import fields
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -10,7 +10,6 @@ from urllib.parse import quote
 from .compat.airflow import has_data_intervals, mapped_group
 from .context import SCHEME
 from .core.documents import Kind
-from .core.notation.spelling import meant, parameters
 from .decoding.formats import Json, Protobuf
 from .errors import SettingError
 from .hooks.submission import SparkSubmit, master_of
@@ -22,20 +21,8 @@ from .outputs import TEMPLATED, FilesOutput, Output, check_not_fed_back, named
 if TYPE_CHECKING:
     from airflow.sdk import DAG, Asset, TaskGroup
 
-TASKS = ("wait", "resolve", "load", "commit", "audit")
 READERS: Mapping[str, str] = {"delta": "deltalake", "iceberg": "pyiceberg", "avro": "cramjam"}
 """What reads tables, and Spark's Avro, back without Spark."""
-
-OURS = ("task_id", "load", "range_id", "mode", "kind", "to", "rows", "hands_over")
-"""Arguments of tasks that the group sets itself, because a load's state depends on them."""
-
-ON_THE_GROUP = {
-    **{name: name for name in ("asset", "checkpoint", "end", "on_clear", "row_limit", "spark", "start", "wait")},
-    "plan_only": "dry_run",
-}
-"""Parameters of operators that the group sets from its own, and what it calls them."""
-
-NOT_FOR_TASKS = {*OURS, *ON_THE_GROUP, "dag", "task_group"}
 
 RENAMED = {
     **{each.name: "it is a setting of the load: OrderedLoad(...)" for each in fields(OrderedLoad)},
@@ -90,11 +77,9 @@ def check_wait(load: OrderedLoad, mode: Kind, wait: object, *, by_form: bool) ->
         )
     if wait in WAITS[mode]:
         return
-    was = {True: "; wait=True is wait='always' now", False: "; wait=False is wait='never' now"}
-    way_out = was.get(wait, "") if isinstance(wait, bool) else ""
     raise SettingError(
         f"load {load.name!r}: wait= says which runs wait, {', '.join(map(repr, WAITS[mode][:-1]))} or "
-        f"{WAITS[mode][-1]!r}, found {wait!r}{way_out}"
+        f"{WAITS[mode][-1]!r}, found {wait!r}"
     )
 
 
@@ -241,50 +226,20 @@ def topics_here(load: OrderedLoad, job: Job) -> tuple[str, ...]:
     return job.topics if there in {None, load.kafka_conn_id} else ()
 
 
-def check_tasks(load: OrderedLoad, mode: Kind, tasks: Any, operators: Mapping[str, type]) -> None:
-    """`SettingError` for an argument of a task that it does not take, or that the group sets."""
-    if not isinstance(tasks, Mapping):
-        raise SettingError(
-            f"load {load.name!r}: tasks must be arguments by task, such as {{'load': {{'retries': 3}}}}, found "
-            f"{tasks!r}"
-        )
+def check_tasks(load: OrderedLoad, mode: Kind, tasks: Mapping[str, Any], known: Collection[str]) -> None:
+    """`SettingError` for arguments of a task that the load does not have, or that keep one run from the next one's."""
     for task, given in tasks.items():
-        if task not in TASKS:
-            raise SettingError(f"load {load.name!r}: tasks names {task!r}, the tasks are {', '.join(TASKS)}")
-        if not isinstance(given, Mapping):
+        if task not in known:
             raise SettingError(
-                f"load {load.name!r}: tasks gives {given!r} for {task!r}: expected arguments by name, such as "
-                "{'retries': 3}"
+                f"load {load.name!r}: tasks names {task!r}, and its tasks are {', '.join(known)}: leave it out; wait= "
+                "says whether there is a task 'wait', audit= whether there is 'audit'"
             )
-        _check_free(load, mode, task, given)
-        if task in operators:
-            _check_known(load, task, given, parameters(operators[task]) - NOT_FOR_TASKS)
-
-
-def _check_free(load: OrderedLoad, mode: Kind, task: str, given: Mapping[str, Any]) -> None:
-    for name, value in given.items():
-        if name in OURS:
-            raise SettingError(
-                f"load {load.name!r}: tasks sets {name!r} of {task!r} to {value!r}: {name} is the group's own, leave "
-                "it out; with the four operators by hand you choose it yourself"
-            )
-        if name in ON_THE_GROUP:
-            raise SettingError(
-                f"load {load.name!r}: tasks sets {name!r} of {task!r} to {value!r}: it is {ON_THE_GROUP[name]}= of the "
-                "group"
-            )
-        if mode == "incremental" and name in ON_THE_RUN_BEFORE and value:
-            raise SettingError(
-                f"load {load.name!r} is incremental and tasks sets {name}=True for {task!r}: {WHY_ALONE}; leave it "
-                "out, or load data intervals with ordered_intervals()"
-            )
-
-
-def _check_known(load: OrderedLoad, task: str, given: Iterable[str], known: Collection[str]) -> None:
-    for name in given:
-        if name not in known:
-            hint = meant(name, known, "leave it out")
-            raise SettingError(f"load {load.name!r}: tasks: the task {task!r} takes no argument {name!r}; {hint}")
+        for name in ON_THE_RUN_BEFORE:
+            if mode == "incremental" and given.get(name):
+                raise SettingError(
+                    f"load {load.name!r} is incremental and tasks sets {name}=True for {task!r}: {WHY_ALONE}; leave it "
+                    "out, or load data intervals with ordered_intervals()"
+                )
 
 
 def check_checkpoint(load: OrderedLoad, conn_id: str, checkpoint: str | None) -> None:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 
 from ..compat.spark_submit import why_not_started
-from ..context import books_of, fail, ledger_asset, skip, with_assets
+from ..context import books_of, fail, ledger_asset, with_assets
 from ..core.batches import Progress
 from ..core.documents import REPORTED, Range, Report
-from ..core.lifecycle import ADVISE_AFTER, Action, way_out
+from ..core.lifecycle import ADVISE_AFTER, way_out
 from ..core.notation.secrets import masked
 from ..core.notation.spelling import arguments
 from ..errors import LifecycleError, OrderedKafkaError, SettingError, may_retry
@@ -34,11 +34,11 @@ from ..job import Application, Job, Rows, Work, job_of
 from ..load import OrderedLoad
 from ..loads.books import Books
 from ..loads.loading import Loading, place_of, stored_job
-from ..loads.loading import load as what_to_do
 from ..locations import for_spark, local_root, read_report, readable
 from ..outputs import Output
 from ..parsing import RENAMED, check_job, no_checkpoint, topic_assets
-from ..telling import lineage, metrics, status
+from ..telling import lineage, status
+from .launch import DOC, begun
 
 if TYPE_CHECKING:
     from airflow.sdk import Context, XComArg
@@ -63,14 +63,6 @@ class Way:
 
 
 LAST_LINES = 20
-
-DOC = """\
-Runs Spark on the range: in time order, batch by batch. The log says how far it is, after each batch and, while a long
-one runs, every 10 seconds; so does `progress` in the task's state.
-
-**Cleared or retried**, it goes on where the last attempt stopped, and leaves out rows that are in the output already.
-Once the range is loaded, it starts nothing; once it is committed, it is skipped.
-"""
 
 
 class SubmitOrderedLoadOperator(BaseOperator):
@@ -137,17 +129,12 @@ class SubmitOrderedLoadOperator(BaseOperator):
         way = self._way(context, job)  # this and what follows raises before an attempt is counted
         self._check_schemas(books, job)
         self._check_outputs(way.submission, job)
-        todo = what_to_do(books, self.range_id or None, partial(self._place, way.submission), job)
-        self.log.info("%s: %s", self.load.name, todo.reason)
-        if todo.action is Action.SKIP:
-            skip(context, todo.reason)
-        if todo.range is None or todo.checkpoint is None:
-            raise LifecycleError(f"nothing is loaded for {self.load.name!r}: {todo.reason}")
+        todo, loaded, place = begun(context, books, self.range_id or None, partial(self._place, way.submission), job)
         job = todo.job or job
-        work = Work(todo.range, job, for_spark(todo.checkpoint))
+        work = Work(loaded, job, for_spark(place))
         report = todo.report or self._run(context, way, todo, work)
-        status.loaded(context, self.load, todo.range, report)
-        self._flow = flow_of(self.load, todo.range, job, self.spark.conn_id, report)
+        status.loaded(context, self.load, loaded, report)
+        self._flow = flow_of(self.load, loaded, job, self.spark.conn_id, report)
         self.log.info("%s", report.sentence)
         return {name: getattr(report, name) for name in REPORTED}
 
@@ -183,7 +170,6 @@ class SubmitOrderedLoadOperator(BaseOperator):
 
     def _run(self, context: "Context", way: Way, todo: Loading, work: Work) -> Report:
         self.log.info("%s: Spark is starting; its first line may take a minute", self.load.name)
-        metrics.attempted(self.load.name)
         checkpoint = str(todo.checkpoint)
         attempt = status.Attempt(context, self.load, work.range, todo.attempt)
         with attempt, tempfile.TemporaryDirectory(prefix="orderedkafka-") as folder:

@@ -33,11 +33,11 @@ from airflow_provider_orderedkafka import (
     ordered_load,
 )
 from airflow_provider_orderedkafka.core.lifecycle import Action
-from airflow_provider_orderedkafka.dag import _check_place
 from airflow_provider_orderedkafka.errors import LifecycleError, SettingError
 from airflow_provider_orderedkafka.job import LONGEST, Job, Work, job_of
 from airflow_provider_orderedkafka.loads.resolving import Resolved
 from airflow_provider_orderedkafka.operators import submit
+from airflow_provider_orderedkafka.operators.launch import check_place
 from airflow_provider_orderedkafka.outputs import named
 from airflow_provider_orderedkafka.spark.application.command import read_arguments
 
@@ -200,9 +200,9 @@ def test_an_attempt_elsewhere_than_the_ones_before_it_is_refused_before_it_is_co
     range_id = run.resolve()
     run.load(range_id)
     begun = world.ledger.open.checkpoint
-    _check_place(run.books, range_id, begun)
+    check_place(run.books, range_id, begun)
     with pytest.raises(LifecycleError, match=naming(f"'{begun}', ... '/moved/{range_id}'")):
-        _check_place(run.books, range_id, f"/moved/{range_id}")
+        check_place(run.books, range_id, f"/moved/{range_id}")
     assert world.ledger.open.attempt == 1
 
 

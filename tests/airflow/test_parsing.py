@@ -91,6 +91,20 @@ def test_arguments_of_spark_submit_and_of_every_task_are_passed_on():
     assert (found["load"].retries, found["wait"].poke_interval, found["commit"].pool) == (2, 9, "small")
 
 
+@pytest.mark.parametrize(
+    ("task", "name"), [("resolve", "mode"), ("resolve", "start"), ("load", "to"), ("commit", "asset"), ("wait", "kind")]
+)
+def test_what_the_group_says_to_its_tasks_is_not_said_to_one_of_them_otherwise(task, name):
+    with pytest.raises(TypeError, match=f"multiple values for keyword argument '{name}'"):
+        parse(tasks={task: {name: "x"}})
+
+
+@pytest.mark.parametrize("name", ["task_id", "to"])
+def test_what_the_load_says_to_another_operator_is_not_said_otherwise(name):
+    with pytest.raises(TypeError, match=name):
+        parse(**ELSEWHERE, tasks={"load": {name: "x"}})
+
+
 def test_what_is_on_this_cluster_can_be_created():
     parse(to=KafkaOutput("out", create=NewTopics(partitions=6), kafka_conn_id="kafka_default"))
 
