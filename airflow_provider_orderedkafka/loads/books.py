@@ -319,6 +319,6 @@ def _of(file: str) -> str:
 
 def _way_out(ledger: Ledger, reason: str) -> str:
     return (
-        f"let the ledger move with `orderedkafka ledger rewind {ledger.load} --to-current --reason {reason}`, or by a "
+        f"let the ledger move with `orderedkafka ledger rewind {ledger.load} --to current --reason {reason}`, or by a "
         "rewind to 'current' in the form of its operations"
     )

@@ -4,7 +4,7 @@ Each change is recorded among the outcomes, with a person and a reason, and is r
 range is active. A move is previewed first. The command line and the operations DAG both use this module.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -16,11 +16,12 @@ from ..core.notation.starts import Moment
 from ..core.order.cuts import NO_FLOOR, Floor, Place
 from ..core.order.positions import Offsets, TopicPartition
 from ..errors import LifecycleError, SettingError
-from .books import SHOWN, Mirror, in_words, show
+from .books import SHOWN, First, Mirror, in_words, show
 from .ledger import LEDGER, LedgerStore
 from .mirror import Mirrored
 
 NO_TOPICS: Mapping[str, str] = MappingProxyType({})
+CURRENT = "current"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +142,21 @@ def rewind(
     store.save(after, ledger)
     show(store, mirror, after)
     return after
+
+
+def place_to_go(
+    ledger: Ledger, to: str, topics: Sequence[str], resolve: Callable[[str, Sequence[str]], First]
+) -> First:
+    """Where a rewind leads, in all topics or in some; "current" stays, so that another DAG may take the load over."""
+    if not to.strip():
+        raise SettingError(
+            "a rewind needs a place to go to: 'earliest', 'latest', a moment, a time ago, offsets, or 'current' to "
+            "stay and let another DAG go on from there"
+        )
+    if to.strip().lower() == CURRENT:
+        return First(ledger.place, NO_TOPICS)
+    found = resolve(to, named(ledger, topics))
+    return replace(found, place=rewound_place(ledger, found.place.offsets, found.topics))
 
 
 def rewound_place(ledger: Ledger, offsets: Offsets, topics: Mapping[str, str] = NO_TOPICS) -> Place:

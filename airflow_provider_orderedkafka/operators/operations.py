@@ -1,7 +1,6 @@
 """`orderedkafka ledger` as an operator, for people without a shell."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 ACTIONS = ("show", "abandon", "rewind")
-CURRENT = "current"
 
 DOC = """\
 Shows the ledger of a load, abandons its open range, or rewinds it. Unless confirmed, it only says what would change.
@@ -104,17 +102,9 @@ class LedgerOperationsOperator(BaseOperator):
         return ledger_operations.rewind(store, self._hook().mirror(self.load), person, found.place, found.topics)
 
     def _found(self, ledger: Ledger) -> First:
-        if not self.to.strip():
-            raise SettingError(
-                "a rewind needs a place to go to: 'earliest', 'latest', a moment, a time ago, offsets, or 'current' to "
-                "stay and let another DAG go on from there"
-            )
-        if self.to.strip().lower() == CURRENT:
-            return First(ledger.place, ledger_operations.NO_TOPICS)
         names = self.topics.split(",") if isinstance(self.topics, str) else self.topics
-        topics = ledger_operations.named(ledger, [name.strip() for name in names if name.strip()])
-        found: First = self._hook().resolve(self.to, topics)
-        return replace(found, place=ledger_operations.rewound_place(ledger, found.place.offsets, found.topics))
+        topics = [name.strip() for name in names if name.strip()]
+        return ledger_operations.place_to_go(ledger, self.to, topics, lambda *asked: self._hook().resolve(*asked))
 
     def _hook(self) -> Any:
         from ..hooks.ordered_kafka import OrderedKafkaHook

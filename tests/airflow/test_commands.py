@@ -140,7 +140,7 @@ def test_nothing_is_moved_while_the_run_that_owns_the_range_is_active(bench, led
     with create_session() as session:
         found = session.scalars(select(DagRun).where(DagRun.run_id == run.run_id, DagRun.dag_id == bench.load)).one()
         found.state = DagRunState.RUNNING
-    for action in (("abandon",), ("rewind", "--to-current"), ("restore",)):
+    for action in (("abandon",), ("rewind", "--to", "current"), ("restore",)):
         code, said = ledger(*action, "--reason", "r", "--yes")
         assert code == 65
         assert f"{bench.load}/{run.run_id}" in said

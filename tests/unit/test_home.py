@@ -44,7 +44,7 @@ def test_a_ledger_remembers_the_dag_and_the_file_of_its_first_run(world):
 
 def test_the_same_dag_in_another_file_is_refused_and_both_files_are_named(world):
     before = look(world, Home("d", "dags:a.py"))
-    with pytest.raises(LifecycleError, match=naming("'dags:a.py' ... 'more:b.py' ... --to-current")) as error:
+    with pytest.raises(LifecycleError, match=naming("'dags:a.py' ... 'more:b.py' ... --to current")) as error:
         look(world, Home("d", "more:b.py", anywhere))
     assert not error.value.retryable
     assert world.ledger == before
@@ -69,7 +69,7 @@ def test_whether_the_other_file_is_there_has_to_be_known(world):
 
 def test_another_dag_is_refused_and_both_are_named_with_their_files(world):
     look(world, Home("d", "dags:a.py"))
-    said = r"belongs to DAG 'd' of 'dags:a.py', DAG 'e' of 'dags:e.py' cannot load .*--to-current --reason renamed"
+    said = r"belongs to DAG 'd' of 'dags:a.py', DAG 'e' of 'dags:e.py' cannot load .*--to current --reason renamed"
     with pytest.raises(LifecycleError, match=said):
         look(world, Home("e", "dags:e.py", nowhere))
 

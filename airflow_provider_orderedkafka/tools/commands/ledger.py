@@ -17,7 +17,10 @@ from ...loads import ledger_operations
 from ...loads.ledger import LedgerStore, setting_for
 from .at_airflow import airflow, place_of, run_is_active, store_of
 
-START_HELP = "'earliest', 'latest', a timestamp ('2026-01-31T12:00:00Z'), a time ago ('-2h'), or offsets as JSON"
+TO_HELP = (
+    "'earliest', 'latest', a timestamp ('2026-01-31T12:00:00Z'), a time ago ('-2h'), or offsets as JSON; 'current' "
+    "keeps the position, and lets another DAG take the load over"
+)
 
 AT_HELP = "where the ledger is: a location, or 'airflow' (default: where the load's DAG says)"
 
@@ -28,11 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     history = actions.add_parser("history", help="show how its ranges ended and who moved it: when, by whom and why")
     abandon = actions.add_parser("abandon", help="drop the open range; the next run plans a new one from the ledger")
     rewind = actions.add_parser("rewind", help="move the ledger; shows what changes, and asks")
-    where = rewind.add_mutually_exclusive_group(required=True)
-    where.add_argument("--to", metavar="PLACE", help=START_HELP)
-    where.add_argument(
-        "--to-current", action="store_true", help="keep the position; let another DAG take the load over"
-    )
+    rewind.add_argument("--to", required=True, metavar="PLACE", help=TO_HELP)
     rewind.add_argument("--topic", action="append", default=[], help="rewind only this topic; can be repeated")
     restore = actions.add_parser("restore", help="restore a lost ledger from its copy in the consumer group")
     move = actions.add_parser("move", help="move the ledger to another store; no range may be open")
@@ -87,13 +86,10 @@ def _rewind(arguments: argparse.Namespace, store: LedgerStore) -> int:
 
     ledger = ledger_operations.ledger_of(store)
     hook = OrderedKafkaHook(arguments.kafka_conn_id)
-    place, topics = ledger.place, ledger_operations.NO_TOPICS
-    if not arguments.to_current:
-        found = hook.resolve(arguments.to, ledger_operations.named(ledger, arguments.topic))
-        place, topics = ledger_operations.rewound_place(ledger, found.place.offsets, found.topics), found.topics
-    _say(arguments, ledger_operations.preview(ledger, place, topics))
+    found = ledger_operations.place_to_go(ledger, arguments.to, arguments.topic, hook.resolve)
+    _say(arguments, ledger_operations.preview(ledger, found.place, found.topics))
     _agreed(arguments, "Move the ledger?")
-    after = ledger_operations.rewind(store, hook.mirror(store.load), _person(arguments), place, topics)
+    after = ledger_operations.rewind(store, hook.mirror(store.load), _person(arguments), found.place, found.topics)
     return _done(arguments, after.revision)
 
 
