@@ -25,7 +25,7 @@ from .operators.resolve import OnClear, ResolveOffsetRangeOperator
 from .operators.submit import SubmitOrderedLoadOperator
 from .outputs import Output
 from .parsing import (
-    RENAMED,
+    ELSEWHERE,
     check_audit,
     check_checkpoint,
     check_dag,
@@ -53,7 +53,7 @@ __all__ = [
 
 OF_A_TASK = {
     **dict.fromkeys(parameters(BaseOperator), "it is an argument of a task: tasks={'load': {...}}"),
-    **RENAMED,
+    **ELSEWHERE,
 }
 
 OF_A_REPLAY = {

@@ -24,24 +24,19 @@ if TYPE_CHECKING:
 READERS: Mapping[str, str] = {"delta": "deltalake", "iceberg": "pyiceberg", "avro": "cramjam"}
 """What reads tables, and Spark's Avro, back without Spark."""
 
-RENAMED = {
+ELSEWHERE = {
     **{each.name: "it is a setting of the load: OrderedLoad(...)" for each in fields(OrderedLoad)},
     **{each.name: f"say it with spark=SparkSubmit({each.name}=...)" for each in fields(SparkSubmit)},
     **{name: f"say it with rows=Rows({name}=...)" for name in ("decode", "transform", "arrow_transform")},
     "application": "say it with rows=Rows(application=Application('my_app.py'))",
     "application_args": "say it with rows=Rows(application=Application('my_app.py', arguments=[...]))",
-    "create_output": "say it with to=KafkaOutput('...', create=NewTopics(partitions=...))",
-    "digest": "leave it out: to= and rows= are compared by themselves",
     "keep_order": "say it with to=KafkaOutput('...', keep_order=...)",
     "mode": "use ordered_intervals() or ordered_replay()",
     "output": "it is to=",
     "output_topic": "say it with to=KafkaOutput('...')",
-    "outputs": "it is to=",
     "spark_conn_id": "say it with spark=SparkSubmit('...')",
-    "steps": "it is tasks=",
-    "submit": "it is spark=",
 }
-"""What earlier releases called otherwise, and what belongs elsewhere, for functions and operators."""
+"""Where an argument belongs that functions and operators do not take."""
 
 ON_THE_RUN_BEFORE = ("depends_on_past", "wait_for_downstream")
 WHY_ALONE = "a failed run would keep the next one from taking its range over"

@@ -1,6 +1,6 @@
 """Writes tests/golden anew for the version that is written now: one text of every document, as it is stored.
 
-What earlier versions wrote stays as it is. Run it where a format is changed on purpose, and read what it changed.
+Run it where a format is changed on purpose, and read what it changed.
 """
 
 import sys
@@ -13,7 +13,7 @@ TESTS = Path(__file__).resolve().parent.parent / "tests"
 
 
 def main() -> int:
-    """Write the texts of this version, and no others."""
+    """Write the texts of this version."""
     sys.path.insert(0, str(TESTS))
     texts = import_module("support.documents").texts()
     folder = TESTS / "golden" / f"v{VERSION}"

@@ -154,8 +154,8 @@ def _unknown(count: int, why: str) -> Compared:
 def _not_to_know(report: Report) -> str | None:
     """Why nothing can be known of a range."""
     to = report.destination
-    if report.range is None or to is None:
-        return "a release wrote its report that did not keep in it what an audit needs"
+    if to is None:
+        return "its report does not say where its rows went"
     kind = to.output.partition(":")[0]
     if not to.identity and kind == "topic":
         return "its rows do not say where they came from: provenance is off"

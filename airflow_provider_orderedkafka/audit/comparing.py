@@ -54,7 +54,6 @@ class Promised:
     def by(cls, report: Report) -> "Promised":
         to, loaded = report.destination, report.range
         assert to is not None
-        assert loaded is not None
         certain = not (report.may_be_doubled or report.lost)
         in_files = to.copied and to.output.startswith(FILES)
         return cls(

@@ -13,7 +13,7 @@ from ..core.documents import Isolation, Range, Report
 from ..core.lanes import KeepOrder
 from ..core.notation.subscriptions import Discovery, Named
 from ..core.order.positions import LARGEST, TopicPartition
-from ..errors import SettingError, UnknownTopicError
+from ..errors import DocumentError, SettingError, UnknownTopicError
 from ..kafka.lookup.log import reading_all
 from ..kafka.lookup.topics import discover, high_ends, log_starts
 from ..kafka.provenance import HEADER, located
@@ -38,7 +38,6 @@ def messages_in(config: Mapping[str, str], spans: Spans, isolation: Isolation) -
 def read_source(config: Mapping[str, str], report: Report) -> Source:
     """The records that a range has loaded, as they are there now."""
     loaded = report.range
-    assert loaded is not None
     partitions = loaded.start.offsets.partitions
     stop = {each: report.stop.offsets.get(each, loaded.start.offsets[each]) for each in partitions}
     topics = _topics(config, loaded)
@@ -98,7 +97,6 @@ def _take_records(config: Mapping[str, str], spans: Spans, loaded: Range, found:
 
 def codes_of(report: Report) -> dict[tuple[bytes, int], int]:
     """The place of each partition of a range's source in their order."""
-    assert report.range is not None
     partitions = report.range.start.offsets.partitions
     return {(each.topic.encode(), each.partition): code for code, each in enumerate(partitions)}
 
@@ -151,7 +149,7 @@ class OutputTopics:
         of = mine.get(name)
         try:
             row = located(values[-1], end)
-        except (struct.error, IndexError, KeyError):
+        except (struct.error, IndexError, DocumentError):
             self.others["a damaged header"] += 1
             return
         if of is None:
@@ -176,7 +174,7 @@ class Turns:
         known = [
             (each.range, each.destination)
             for each in sorted(reports, key=_begun)
-            if each.range is not None and each.range.kind == "incremental" and each.destination is not None
+            if each.range.kind == "incremental" and each.destination is not None
         ]
         return cls(
             {
@@ -264,7 +262,7 @@ class _Mine:
 
 
 def _begun(report: Report) -> tuple[int, int]:
-    return (0 if report.range is None else report.range.ledger_revision, report.started_at)
+    return (report.range.ledger_revision, report.started_at)
 
 
 def topics_of(report: Report) -> list[str]:

@@ -134,15 +134,14 @@ class Setup(Document):
 
     Later attempts keep the settings, and choose lane and writers anew: rows are identified by their source. `placed` is
     the partitioner that keeps the source's keys in their partitions, if the direct lane relies on one; `reason` says
-    why this lane was chosen. `cluster` is the id of the one that has the output's topics; version 2 did not keep it.
-    `job` is the key of the job that was asked for.
+    why this lane was chosen. `transform` is the name of the function, which a program may give that no job names.
+    `cluster` is the id of the one that has the output's topics, `job` the key of the job that was asked for.
     """
 
     lane: Kind
     writers: int
     keep_order: KeepOrder
     placed: Partitioner | None
-    output: str
     transform: str | None
     reason: str
     cluster: str = ""
@@ -154,13 +153,12 @@ class Setup(Document):
         return sha256(self.to_text().encode()).hexdigest()[:16]
 
     def fits(self, other: Self) -> bool:
-        """Whether the other asks for the same. It may name additional outputs, such as one for dead letters.
+        """Whether the other has the same transform and cluster.
 
         A cluster that says no id is taken for the same one: its topics' ids are compared where rows are looked for.
         """
-        same = (self.keep_order, self.transform) == (other.keep_order, other.transform)
-        same = same and (self.cluster == other.cluster or not self.cluster or not other.cluster)
-        return same and set(self.output.split(", ")) <= set(other.output.split(", "))
+        same_cluster = self.cluster == other.cluster or not self.cluster or not other.cluster
+        return same_cluster and self.transform == other.transform
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,11 +182,10 @@ class Note(Document):
     `outputs` are the ends of the output topics and of the dead letter topic, one that is named later included;
     `output_ids` are the ids of those topics, as the ends mean nothing once a topic is recreated. Both are empty where
     there is nothing to protect. Keys are placed over the partitions listed here until the batch is done. `code` has a
-    digest of each transform that took part; `provenance` is the header version of the first attempt's rows. `doubts`
-    are stored before the rows that they concern are written. `placed` is the partitioner that an attempt relied on to
-    keep each key in one partition of the source, over `placed_over` partitions. `table` is a table as it was before.
-    `uncompacted` are the outputs that every attempt has known not to be compacted. `setup` is the key of the newest
-    attempt's setup.
+    digest of each transform that took part. `doubts` are stored before the rows that they concern are written. `placed`
+    is the partitioner that an attempt relied on to keep each key in one partition of the source, over `placed_over`
+    partitions. `table` is a table as it was before. `uncompacted` are the outputs that every attempt has known not to
+    be compacted. `setup` is the key of the newest attempt's setup.
     """
 
     batch: int
@@ -198,7 +195,6 @@ class Note(Document):
     outputs: Offsets
     output_ids: Mapping[str, str]
     code: tuple[str, ...] = ()
-    provenance: int = 1
     doubts: tuple[Doubt, ...] = ()
     placed: Partitioner | None = None
     placed_over: int | None = None
@@ -336,9 +332,8 @@ class Progress(Document):
 
     Rows are those of all attempts, the rate is that of this one. `order_time` is the order time reached, in
     milliseconds; null before any timestamp. `batches` is how many are planned; `about` means that there may be fewer,
-    or that the rest is planned later. Version 1 had neither. `running` is how many seconds the batch has run for: what
-    is done of it is as its tasks reported it a few seconds ago, and what is written is at least that. Without
-    `running`, the batch is done.
+    or that the rest is planned later. `running` is how many seconds the batch has run for: what is done of it is as its
+    tasks reported it a few seconds ago, and what is written is at least that. Without `running`, the batch is done.
     """
 
     range_id: str
@@ -352,8 +347,8 @@ class Progress(Document):
     rows_per_second: int
     order_time: int | None
     seconds_left: int | None
-    batches: int | None = None
-    about: bool = False
+    batches: int
+    about: bool
     running: int | None = None
     tasks: int | None = None
     tasks_done: int | None = None
@@ -370,7 +365,7 @@ class Progress(Document):
 
     @property
     def sentence(self) -> str:
-        of = "" if self.batches is None else f" of {'about ' if self.about else ''}{self.batches:,}"
+        of = f" of {'about ' if self.about else ''}{self.batches:,}"
         parts = [
             f"batch {self.batch:,}{of}{self.within}: "
             f"{self.offsets_done:,} of {counted(self.offsets_planned, 'offset')} ({self.share:.0%})",

@@ -29,13 +29,7 @@ FAILURE: Final = "failure.json"
 REPORT: Final = "report.json"
 DOCUMENT: Final = ".json"
 
-SETUP_BEFORE, WORK_BEFORE = "setup.json", "work.json"
-"""The one setup, and the one work, that earlier releases kept."""
-
-OF_SPARK: Final = "spark"
-"""What earlier releases kept for Spark's query."""
-
-AFTER_THE_RANGE = frozenset({SETUP_BEFORE, SETUPS, JOBS, LEASES, NOTES, ALLOTMENTS, COUNTS, PLAN, OF_SPARK})
+AFTER_THE_RANGE = frozenset({SETUPS, JOBS, LEASES, NOTES, ALLOTMENTS, COUNTS, PLAN})
 """What is only ever written once the range lies there."""
 
 SIGNS = (RANGE, REPORT, FAILURE)
@@ -53,10 +47,7 @@ def proof_by(read: Read) -> Report | None:
 
 def report_by(read: Read) -> Report | None:
     """The report of success, or else the newest failure, which says nothing of an attempt that came further."""
-    found = _report(read(REPORT))
-    if found is not None and found.complete:
-        return found
-    return _report(read(FAILURE)) or found  # earlier releases kept failures in the place of the report
+    return proof_by(read) or _report(read(FAILURE))
 
 
 def _report(text: str | None) -> Report | None:

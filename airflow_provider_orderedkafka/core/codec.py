@@ -5,8 +5,7 @@ and what was found. Integers are counts, offsets and times of 64 bits: none is n
 
 A value of a union says in `kind` which of its classes it is; bytes are base64.
 
-Every document has a version. The newest is written, so that an older release refuses it; older ones are still read. A
-field that they lack takes its default, which must describe how things were before the field existed.
+Every document has a version, and a newer one is refused: the release that wrote it may mean more than is known here.
 """
 
 import dataclasses
@@ -22,8 +21,7 @@ from ..errors import DocumentError
 from .order.cuts import Floor
 from .order.positions import LARGEST, Offsets, is_integer
 
-VERSION = 3
-OLDEST = 1
+VERSION = 1
 PACKED = "packed:"
 TAG = "kind"
 
@@ -78,13 +76,12 @@ class Document:
             raise DocumentError(f"{name}: the document must be an object, found {value!r}")
         fields = dict(value)
         version: Any = fields.pop("version", None)
-        if not (is_integer(version, OLDEST) and version <= VERSION):
+        if not is_integer(version) or version != VERSION:
             raise DocumentError(
-                f"{name}: 'version' must be {OLDEST} to {VERSION}, found {version!r}; use the release that wrote it, "
-                f"or a newer one"
+                f"{name}: 'version' must be {VERSION}, found {version!r}; use the release that wrote it, or a newer one"
             )
         try:
-            found: Self = decode(cls, fields, "", older=version < VERSION)
+            found: Self = decode(cls, fields, "")
         except DocumentError as error:
             raise DocumentError(f"{name}: {error}") from error
         return found
@@ -110,17 +107,17 @@ def tag_of(kind: Any) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def decode(kind: Any, value: Any, path: str, *, older: bool = False) -> Any:
-    """Convert a JSON value to this type. In an `older` document, fields that have a default may be missing."""
+def decode(kind: Any, value: Any, path: str, *, defaults: bool = False) -> Any:
+    """Convert a JSON value to this type. With `defaults`, for what users write, a field that has one may be missing."""
     origin = get_origin(kind)
     if origin in _OPTIONAL:
-        return _one_of(get_args(kind), value, path, older=older)
+        return _one_of(get_args(kind), value, path, defaults=defaults)
     if origin is Literal:
         return _expect(value in get_args(kind), value, path, "one of " + ", ".join(map(repr, get_args(kind))))
     if origin is tuple:
         _expect(isinstance(value, list), value, path, "an array")
         item = get_args(kind)[0]
-        return tuple(decode(item, each, f"{path}[{index}]", older=older) for index, each in enumerate(value))
+        return tuple(decode(item, each, f"{path}[{index}]", defaults=defaults) for index, each in enumerate(value))
     if kind in _BY_THEMSELVES:
         return kind.from_json(value, path)
     if kind is bytes:
@@ -128,23 +125,23 @@ def decode(kind: Any, value: Any, path: str, *, older: bool = False) -> Any:
     if kind in _PLAIN:
         holds, expected = _PLAIN[kind]
         return _expect(holds(value), value, path, expected)
-    return _dataclass(kind, value, path, older=older)
+    return _dataclass(kind, value, path, defaults=defaults)
 
 
-def _one_of(kinds: tuple[Any, ...], value: Any, path: str, *, older: bool) -> Any:
+def _one_of(kinds: tuple[Any, ...], value: Any, path: str, *, defaults: bool) -> Any:
     """A value of a union: null, a text, or what its tag says, where there is more than one class."""
     if value is None and type(None) in kinds:
         return None
     some = [each for each in kinds if each is not type(None)]
     if len(some) == 1:
-        return decode(some[0], value, path, older=older)
+        return decode(some[0], value, path, defaults=defaults)
     if isinstance(value, str) and str in some:
         return value
     tagged = {tag_of(each): each for each in some}
     expected = "an object whose 'kind' is one of " + ", ".join(repr(tag) for tag in tagged if tag is not None)
     tag = value.get(TAG) if isinstance(value, dict) else None
     found = tagged.get(tag) if isinstance(tag, str) else None
-    return decode(_expect(found is not None, value, path, expected) and found, value, path, older=older)
+    return decode(_expect(found is not None, value, path, expected) and found, value, path, defaults=defaults)
 
 
 def _bytes(value: Any, path: str) -> bytes:
@@ -180,27 +177,27 @@ def _fields(kind: Any) -> dict[str, Any]:
 
 
 @cache
-def _later(kind: Any) -> frozenset[str]:
+def _with_default(kind: Any) -> frozenset[str]:
     missing = dataclasses.MISSING
     fields = dataclasses.fields(kind)
     return frozenset(f.name for f in fields if f.default is not missing or f.default_factory is not missing)
 
 
-def _dataclass(kind: Any, value: Any, path: str, *, older: bool) -> Any:
+def _dataclass(kind: Any, value: Any, path: str, *, defaults: bool) -> Any:
     _expect(isinstance(value, dict), value, path, "an object")
     if (tag := tag_of(kind)) is not None:
         value = dict(value)
         _expect(value.pop(TAG, None) == tag, value, path, f"an object whose 'kind' is {tag!r}")
     fields, prefix = _fields(kind), f"{path}." if path else ""
     for name in sorted(set(value) ^ set(fields)):
-        if name in fields and older and name in _later(kind):
+        if name in fields and defaults and name in _with_default(kind):
             continue
         if name in fields:
             raise DocumentError(f"{prefix + name!r} is missing")
         raise DocumentError(f"{prefix + name!r} is not a field that this release knows; use the one that wrote it")
     there = [name for name in fields if name in value]
     try:
-        return kind(**{name: decode(fields[name], value[name], prefix + name, older=older) for name in there})
+        return kind(**{name: decode(fields[name], value[name], prefix + name, defaults=defaults) for name in there})
     except DocumentError:
         raise
     except ValueError as error:

@@ -18,7 +18,7 @@ MARK: Final = "orderedkafka"
 
 @dataclass(frozen=True, slots=True)
 class TableVersion:
-    """A table before a batch's first write, with its id: of one of Iceberg, the name by earlier releases."""
+    """A table before a batch's first write, with its id."""
 
     table: str
     version: int | None
@@ -36,11 +36,10 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Commits from the newest to the noted one, as far as known; `name` is what an earlier release noted as the id."""
+    """Commits from the newest to the noted one, as far as known."""
 
     table: str
     commits: Iterable[Commit] = ()
-    name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +61,7 @@ def search(history: History, noted: TableVersion | None, range_id: str, batch: i
     Where the table had no version, the history is whole if it is empty, or begins with a commit of this range. If it
     begins with another one, the table may have been replaced, with all its rows, since the batch was noted.
     """
-    same = noted is not None and noted.table in {history.table, history.name}
+    same = noted is not None and noted.table == history.table
     version = noted.version if noted is not None and same else None
     found: list[Commit] = []
     following: Commit | None = None

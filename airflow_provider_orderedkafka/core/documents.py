@@ -4,7 +4,7 @@ Each is a frozen value with one canonical text; reading is strict. Times are mil
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Literal
 
@@ -40,8 +40,7 @@ class Range(Document):
     Written down before the first read, never changed. Its `end` is a place: the floor there is the time of its cut.
     `topics` maps names to the broker's topic ids. `rows_left` is what the row limit leaves, `batch_offsets` the most
     that one batch may span; null leaves that to the application. `claim` is the key of the claim on an interval's or a
-    replay's range. `job` is the hash of the job that it is loaded with; before version 3, `digest` had that in
-    words. Both are empty where a person loads it by hand.
+    replay's range, `job` the hash of the job that it is loaded with. Both are empty where a person loads it by hand.
     """
 
     id: str
@@ -60,7 +59,6 @@ class Range(Document):
     cluster_id: str
     batch_offsets: int | None
     rows_left: int | None
-    digest: str = ""
     claim: str = ""
     job: str = ""
 
@@ -86,25 +84,15 @@ class Range(Document):
         return Times(self.start.floor.time, self.end.floor.time) if self.kind == "interval" else None
 
     @property
-    def key(self) -> str:
-        """The key of its claim; in version 1 this was the range's own id."""
-        return self.claim or self.id
-
-    @property
     def fingerprint(self) -> str:
-        """A hash that no other range has, without its job, which may change until a batch is begun.
-
-        It is the same in every release: fields added later count only if they are set.
-        """
-        values = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in {"digest", "job"}}
-        defaults = {each.name: each.default for each in fields(self)}
-        facts = {name: encode(value) for name, value in values.items() if value != defaults[name]}
+        """A hash that no other range has, without its job, which may change until a batch is begun."""
+        facts = {name: value for name, value in encode(self).items() if name != "job"}
         return sha256(canonical(facts).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """An open range. `machine` is where its last attempt was counted, for people; version 2 did not keep it."""
+    """An open range. `machine` is where its last attempt was counted, for people."""
 
     range_id: str
     owner: str
@@ -135,11 +123,9 @@ class Outcome:
 class Ledger(Document):
     """How far a load has come. Only commit, rewind and restore move it; each makes a revision.
 
-    `instance` tells this ledger from every other one of the same name: its mirror carries it. A ledger of version 1 did
-    not count dead letters; they count from 0 then. `chosen` is whether its partitions were chosen one by one, None if
-    that is not known.
-    `home_dag` is the DAG that moves it, `home_file` the file that defines it, as Airflow names it; empty where that was
-    not known.
+    `instance` tells this ledger from every other one of the same name: its mirror carries it. `chosen` is whether its
+    partitions were chosen one by one, None if that is not known. `home_dag` is the DAG that moves it, `home_file` the
+    file that defines it, as Airflow names it; empty where that is not known.
     """
 
     load: str
@@ -175,12 +161,12 @@ class Moved(Document):
 class Claim(Document):
     """The state of an interval's or a replay's range, which belongs to its run and does not move the ledger.
 
-    `range_id` is stored here before the range itself; in version 1 it was the claim's own key.
+    `range_id` is stored here before the range itself.
     """
 
     open: Open | None
     outcomes: tuple[Outcome, ...]
-    range_id: str = ""
+    range_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,13 +186,9 @@ class Times:
 
 @dataclass(frozen=True, slots=True)
 class Intervals(Document):
-    """The times of all intervals that a run has claimed, those of forgotten claims too; neighbours are merged.
-
-    Claims on intervals that end until `unknown_until` may have been forgotten by a release that did not write this.
-    """
+    """The times of all intervals that a run has claimed, those of forgotten claims too; neighbours are merged."""
 
     spans: tuple[Times, ...] = ()
-    unknown_until: int = 0
 
     def joined(self, times: Times) -> "Intervals":
         touching = [span for span in self.spans if span.begin <= times.end and times.begin <= span.end]
@@ -214,7 +196,7 @@ class Intervals(Document):
         begin = min(each.begin for each in (*touching, times))
         end = max(each.end for each in (*touching, times))
         spans = sorted((*apart, Times(begin, end)), key=lambda span: span.begin)
-        return Intervals(tuple(spans), self.unknown_until)
+        return Intervals(tuple(spans))
 
     def cover(self, times: Times) -> bool:
         """Whether all of these times belong to intervals."""
@@ -264,10 +246,10 @@ class Report(Document):
     """What the application did with a range; its copy beside the checkpoint is the proof of success.
 
     `unprotected` says why a replay could not have left out what was there already; `advice` says how to go on.
-    `fingerprint` is the range's, `late_in` has the late records by partition; version 1 wrote neither. From version 3
-    on it has what an audit needs: the `range`, the hash of its `job`, its `destination`, where that ended `before` the
-    first batch and `after` the last, and the records `read_in` each partition. With a row limit, it says how many rows
-    that has let through, dead letters among them, and how long this attempt counted for it.
+    `late_in` has the late records by partition. It has what an audit needs: the `range`, the hash of its `job`, its
+    `destination`, where that ended `before` the first batch and `after` the last, and the records `read_in` each
+    partition. With a row limit, it says how many rows that has let through, dead letters among them, and how long this
+    attempt counted for it.
     """
 
     range_id: str
@@ -287,12 +269,11 @@ class Report(Document):
     started_at: int
     ended_at: int
     error: str | None
+    range: Range
     unprotected: str | None = None
     advice: str = ""
     may_be_out_of_order: int = 0
-    fingerprint: str = ""
     late_in: Offsets = Offsets()  # noqa: RUF009 - it never changes
-    range: Range | None = None
     job: str = ""
     destination: Destination | None = None
     before: Ends | None = None
@@ -302,8 +283,8 @@ class Report(Document):
     counting_ms: int = 0
 
     def is_of(self, loaded: Range) -> bool:
-        """Whether it is about this range, and not another of the same name. Version 1 compares names only."""
-        return self.range_id == loaded.id and self.fingerprint in {"", loaded.fingerprint}
+        """Whether it is about this range, and not another of the same name."""
+        return self.range_id == loaded.id and self.range.fingerprint == loaded.fingerprint
 
     @property
     def sentence(self) -> str:

@@ -142,7 +142,7 @@ def outcome_of(book: Ledger | Claim, range_id: str) -> Outcome | None:
 
 
 def parted(owner: str) -> tuple[str, str]:
-    """The run and the id of its Airflow; no id in what earlier releases wrote, and in Airflow's own store."""
+    """The run and the id of its Airflow; no id in Airflow's own store, from which a ledger may have moved."""
     run, _, airflow = owner.rpartition("@")
     return (run, airflow) if AIRFLOW.fullmatch(airflow) else (owner, "")
 

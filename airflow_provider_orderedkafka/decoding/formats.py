@@ -372,7 +372,7 @@ class Decode:
     def from_text(cls, text: str) -> Self:
         """What `to_text` or a person writes, who leaves out what is the default; `SettingError` for all else."""
         try:
-            found: Self = decode(cls, json.loads(text), "", older=True)
+            found: Self = decode(cls, json.loads(text), "", defaults=True)
         except (ValueError, RecursionError) as error:
             raise SettingError(
                 f'--decode must be JSON such as {{"value": {{"kind": "json", "schema": "order long"}}}}: {error}'

@@ -239,7 +239,7 @@ def _wrongs(submission: Submission, extra: Mapping[str, Any], *, named: bool) ->
     mode, wait = submission.deploy_mode, submission.wait
     waits = str(submission.conf.get(wait, "true")).strip()
     return [
-        ("spark-home" in extra, f"'spark-home' is no longer heeded: put one of {BINARIES} on the worker's PATH"),
+        ("spark-home" in extra, f"'spark-home' is not heeded: put one of {BINARIES} on the worker's PATH"),
         (
             not named and submission.spark_binary not in BINARIES,
             f"'spark-binary' must be one of {BINARIES}, found {submission.spark_binary!r}; spark_binary= of "

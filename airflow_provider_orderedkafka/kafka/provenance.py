@@ -7,7 +7,7 @@ A row is known by its range, the position of its source record and its ordinal: 
 record gave, 0 for a plain copy. So a row that is written again, by any task and in any order, has the same identity.
 The header's value, all integers big-endian:
 
-    1 byte    version: 2
+    1 byte    version: 1
     1 byte    length of the range's id in bytes, then the id in UTF-8
     4 bytes   ordinal, signed; -1 in a dead letter that is its whole record, before anything was made of it
     4 bytes   source partition, signed; -1 when the row has no source
@@ -15,8 +15,7 @@ The header's value, all integers big-endian:
     8 bytes   order time in milliseconds since the epoch, signed
     the rest  source topic in UTF-8
 
-Version 1 had batch, writer and row (4, 4 and 8 bytes, unsigned) where version 2 has the ordinal; its rows are read as
-the first ones of their records. A dead letter has one header more, `orderedkafka.error`: what was wrong with it.
+A dead letter has one header more, `orderedkafka.error`: what was wrong with it.
 """
 
 import struct
@@ -42,16 +41,12 @@ SourceColumns = Literal["struct", "columns"]
 
 HEADER = "orderedkafka"
 ERROR_HEADER = "orderedkafka.error"
-VERSION = 2
+VERSION = 1
 
 _LONGEST_ID = 255
 _NOWHERE = -1
 AFTER_PREFIX = struct.Struct(">iiqq")
 """Ordinal, partition, offset and order time."""
-
-_BEFORE_SOURCE = {1: 12, 2: 0}
-"""The bytes of each version between the range's id and the part that both share: in version 1 the batch, the writer and
-all but the last bytes of the row, which are where the ordinal is now."""
 
 Headers = Sequence[tuple[str, bytes | str | None]] | Mapping[str, bytes | str | None] | None
 
@@ -85,12 +80,12 @@ class Provenance(NamedTuple):
         return f"{self.source.at(self.offset)} ({row}order time {self.order_time} ms, range {self.range_id})"
 
 
-def range_prefix(range_id: str, version: int = VERSION) -> bytes:
+def range_prefix(range_id: str) -> bytes:
     """The bytes that the headers of this range's rows, and of no other, begin with."""
     name = range_id.encode()
     if not 0 < len(name) <= _LONGEST_ID:
         raise SettingError(f"a range's id must have 1 to {_LONGEST_ID} bytes in UTF-8, found {range_id!r}")
-    return bytes((version, len(name))) + name
+    return bytes((VERSION, len(name))) + name
 
 
 def read_provenance(headers: Headers) -> Provenance | None:
@@ -113,10 +108,6 @@ def read_provenance(headers: Headers) -> Provenance | None:
 
 
 def _decode(value: Any) -> Provenance:
-    if value[0] not in _BEFORE_SOURCE:
-        raise DocumentError(
-            f"the header {HEADER!r} has version {value[0]!r}, this release reads 1 and 2; use the one that wrote it"
-        )
     end = 2 + value[1]
     ordinal, partition, offset, time, topic = located(value, end)
     source = None if partition == _NOWHERE else TopicPartition(topic.decode(), partition)
@@ -125,6 +116,9 @@ def _decode(value: Any) -> Provenance:
 
 def located(value: bytes, at: int) -> tuple[int, int, int, int, bytes]:
     """Ordinal, partition, offset, order time and topic of a header whose range's id ends at this byte."""
-    at += _BEFORE_SOURCE[value[0]]
+    if value[0] != VERSION:
+        raise DocumentError(
+            f"the header {HEADER!r} has version {value[0]!r}, this release reads {VERSION}; use the one that wrote it"
+        )
     ordinal, partition, offset, time = AFTER_PREFIX.unpack_from(value, at)
-    return ordinal if value[0] > 1 else 0, partition, offset, time, value[at + AFTER_PREFIX.size :]
+    return ordinal, partition, offset, time, value[at + AFTER_PREFIX.size :]

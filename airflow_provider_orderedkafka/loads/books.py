@@ -139,7 +139,7 @@ class Books:
         if found is None:
             ledger = self.store.ledger()
             still_open = ledger is not None and ledger.open is not None and ledger.open.range_id == range_id
-            if not still_open and self.store.claim(range_id) is None:
+            if not still_open:
                 raise LedgerChangedError(
                     f"range {range_id!r} of load {self.store.load!r} was open a moment ago, and is not any more: "
                     "another run has ended it; run again to go on from where the ledger stands"
@@ -170,7 +170,7 @@ class Books:
         if ledger is not None and status_of(ledger, range_id).state is not RangeState.UNKNOWN:
             return None
         loaded = self.store.range(range_id)
-        return None if loaded is None else self.store.claim(loaded.key)
+        return None if loaded is None else self.store.claim(loaded.claim)
 
 
 def checked(store: LedgerStore, mirror: Mirror) -> Ledger | None:

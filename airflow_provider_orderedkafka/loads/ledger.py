@@ -14,7 +14,7 @@ import json
 import secrets
 import sys
 import time as clock
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from hashlib import sha256
 from typing import Any, Protocol, TypeVar, cast
@@ -158,55 +158,26 @@ class LedgerStore:
         spared = tuple(each for each in keys[:-kept] if not self._forget_claim(each))
         self._replace("claims", Claims((*spared, *keys[-kept:])), before)
 
-    def _ended(self) -> tuple[str, ...]:
-        found = self._read(Claims, "claims")
-        return () if found is None else found.keys
-
     def intervals(self) -> Intervals:
-        """The times that runs have claimed; at first, those of the claims that are kept."""
-        found = self._read(Intervals, "intervals")
-        if found is None:
-            found = Intervals(unknown_until=self._known_since())
-            for times, _ in self.claimed():
-                found = found.joined(times)
-            with suppress(LedgerChangedError):  # another run has found the same
-                self._replace("intervals", found, None)
-        return found
+        """The times that runs have claimed."""
+        return self._read(Intervals, "intervals") or Intervals()
 
     def add_interval(self, times: Times) -> None:
         for _ in range(TRIES):
-            before = self.intervals()
-            if before.cover(times):
+            before = self._read(Intervals, "intervals")
+            known = before or Intervals()
+            if known.cover(times):
                 return
             with suppress(LedgerChangedError):
-                self._replace("intervals", before.joined(times), before)
+                self._replace("intervals", known.joined(times), before)
         if not self.intervals().cover(times):
             raise self._changed("intervals")
 
-    def claimed(self) -> Iterator[tuple[Times, str]]:
-        """The intervals whose claims are known by name, the latest first, each with the key of its claim.
-
-        Those are the ended ones; where the store can be asked for its keys, the open ones too.
-        """
-        ended = self._ended()
-        listed = self.kept() if hasattr(self._store, "keys") else []
-        named = {each.removeprefix("claim/") for each in listed if each.startswith("claim/")}
-        for key in (*sorted(named - {*ended}), *reversed(ended)):
-            times = self._times(key)
-            if times is not None:
-                yield times, key
-
     def _times(self, key: str) -> Times | None:
         claim = self.claim(key)
-        ranges = [] if claim is None else [claim.range_id or key, *(each.range_id for each in claim.outcomes)]
+        ranges = [] if claim is None else [claim.range_id, *(each.range_id for each in claim.outcomes)]
         found = next(filter(None, map(self.range, ranges)), None)
         return None if found is None else found.times
-
-    def _known_since(self) -> int:
-        """Since when no claim was forgotten: the commit of the oldest one, if as many are kept as can be."""
-        ended = self._ended()
-        oldest = self.claim(ended[0]) if len(ended) >= CLAIMS_KEPT else None
-        return 0 if oldest is None or not oldest.outcomes else oldest.outcomes[-1].at
 
     def memory(self, run: str) -> dict[str, dict[str, Any]]:
         """What the tasks of a run remember, where they have no other place for it."""

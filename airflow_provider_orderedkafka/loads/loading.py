@@ -5,20 +5,15 @@ that, the output would have rows of both jobs, and a person has to decide. The l
 stopped, according to the report, once.
 """
 
-import json
-from ast import literal_eval
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
 
 from ..core import lifecycle
 from ..core.documents import CLAIMS_KEPT, Claim, Ledger, Open, Outcome, Range, Report
 from ..core.lifecycle import Action, RangeState, RangeStatus, Step, outcome_of, status_of, way_out
-from ..decoding.formats import Decode
 from ..errors import DocumentError, LedgerChangedError, LifecycleError
-from ..job import Application, Job
-from ..outputs import DeltaOutput, FilesOutput, IcebergOutput, KafkaOutput, Output
+from ..job import Job
 from .books import Books, Mirror, checked, show
 from .boundaries import check_interval
 from .ledger import LedgerStore
@@ -38,7 +33,7 @@ def with_changes(
     if change and book.open is not None and book.open.checkpoint and books.noted(book.open.checkpoint):
         raise LifecycleError(_refusal(loaded, change, book.open.checkpoint))
     after = job if change or before is None else job.at(before)
-    return replace(loaded, job=after.key, digest=""), after
+    return replace(loaded, job=after.key), after
 
 
 def store_changes(books: Books, after: Range, job: Job | None, before: Range) -> None:
@@ -50,12 +45,9 @@ def store_changes(books: Books, after: Range, job: Job | None, before: Range) ->
 
 def _change(loaded: Range, before: Job | None, now: Job) -> str:
     """What stays once a batch is begun, and is otherwise now, in words."""
-    if loaded.job:
-        return f"its job {loaded.job!r} is not kept any more" if before is None else before.changes(now)
-    try:
-        return old_job(loaded.digest, now).changes(now) if loaded.digest else ""
-    except (ValueError, SyntaxError, KeyError, TypeError) as error:
-        return f"an earlier release noted its settings as {loaded.digest!r}, which cannot be compared ({error})"
+    if not loaded.job:
+        return ""
+    return f"its job {loaded.job!r} is not kept any more" if before is None else before.changes(now)
 
 
 def _refusal(loaded: Range, change: str, checkpoint: str) -> str:
@@ -64,64 +56,6 @@ def _refusal(loaded: Range, change: str, checkpoint: str) -> str:
         f"(a batch is noted in {checkpoint!r}): {change}. Set it back and clear this task to finish the range; or "
         f"{way_out(loaded)}"
     )
-
-
-def old_job(digest: str, now: Job) -> Job:
-    """The job that an earlier release noted as lines of `name=repr`; what it did not note is as now."""
-    pairs = (line.partition("=") for line in digest.splitlines())
-    facts: dict[str, Any] = {name: literal_eval(text) for name, _, text in pairs}
-    sink = {name.lower(): text for name, text in (facts.get("sink_options") or {}).items()}
-    to, rows = _old_output(facts, sink, now), now.rows
-    if "transform" in facts:
-        kind = "arrow_transform" if rows.arrow_transform == facts["transform"] else "transform"
-        rows = replace(rows, transform=None, arrow_transform=None, application=None)
-        rows = replace(rows, **{kind: facts["transform"]})
-    if facts.get("application") not in {None, "packaged"}:
-        rows = replace(rows, application=replace(now.rows.application or Application(), file=facts["application"]))
-    if "decode" in facts:
-        rows = replace(rows, decode=_old_decode(facts["decode"]))
-    return Job(to, rows)
-
-
-def _old_output(facts: Mapping[str, Any], sink: Mapping[str, str], now: Job) -> Output | None:
-    said = facts.get("output") or {}
-    if isinstance(said, str) or "kafka.bootstrap.servers" in sink:
-        raise ValueError("its output was a template, or on a cluster that its options named")
-    if "kind" in said:
-        kinds = {each.kind: each for each in (IcebergOutput, DeltaOutput, FilesOutput)}
-        return kinds[said["kind"]](**{name: value for name, value in said.items() if name != "kind"})
-    if "path" in sink or "table" in sink:
-        return _old_table(sink)
-    options = {**sink, **{name.lower(): text for name, text in said.get("options", {}).items()}}
-    topic = facts.get("output_topic") or options.get("topic")
-    topics = said.get("topics") or tuple(filter(None, options.get("outputtopics", "").split(",")))
-    if not topic and not topics:
-        return None
-    flags = {"use_partition": "usepartition", "include_headers": "includeheaders", "provenance": "provenance"}
-    placing = {"partitioner": options["kafka.partitioner"]} if "kafka.partitioner" in options else {}
-    order = options.get("keeporder", facts.get("keep_order", now.kafka and now.kafka.keep_order))
-    return KafkaOutput(
-        topic,
-        tuple(topics),
-        None if order == "none" else order,
-        kafka_conn_id=said.get("kafka_conn_id"),
-        producer=placing,
-        **{name: options[option].lower() == "true" for name, option in flags.items() if option in options},
-    )
-
-
-def _old_table(sink: Mapping[str, str]) -> Output:
-    path, table, kind = sink.get("path"), sink.get("table"), sink.get("format", "parquet").lower()
-    if kind == "delta":
-        return DeltaOutput(path, table)
-    return IcebergOutput(table or str(path)) if kind == "iceberg" else FilesOutput(str(path), kind)
-
-
-def _old_decode(text: str | None) -> Decode | None:
-    if text is None:
-        return None
-    found = {name: {"kind": each.pop("format"), **each} for name, each in json.loads(text).items()}
-    return Decode.from_text(json.dumps(found))
 
 
 AGAIN = "-again-"
@@ -202,18 +136,18 @@ def load(
         raise LifecycleError(_lost(todo, opened, place, books.machine))
     books.bind(place, todo)
     after = lifecycle.submitted(book, place, books.machine)
-    books.store.save(after, book, loaded.key)
+    books.store.save(after, book, loaded.claim)
     store_changes(books, todo, job, loaded)
     said = f"{does}: {found.sentence}; {todo.reason}"
     return Loading(does, said, todo, lifecycle.open_of(after).attempt, place, job=job)
 
 
 def _lost(loaded: Range, opened: Open, place: str, machine: str) -> str:
-    where = f"on machine {opened.machine!r}, and this is {machine!r}" if opened.machine else "by an earlier release"
     return (
-        f"attempt {opened.attempt} of range {loaded.id!r} was begun {where}: its state should be at {place!r}, and is "
-        f"not there. What it has written cannot be known, and another attempt would write it again. Bring the state "
-        f"back, or run this task where it is; name a checkpoint= that all workers and Spark reach; or {way_out(loaded)}"
+        f"attempt {opened.attempt} of range {loaded.id!r} was begun on machine {opened.machine!r}, and this is "
+        f"{machine!r}: its state should be at {place!r}, and is not there. What it has written cannot be known, and "
+        f"another attempt would write it again. Bring the state back, or run this task where it is; name a checkpoint= "
+        f"that all workers and Spark reach; or {way_out(loaded)}"
     )
 
 
@@ -244,7 +178,7 @@ def commit(books: Books, range_id: str | None, mirror: Mirror) -> CommitResult:
         if isinstance(book, Ledger):
             checked(books.store, mirror)
         else:
-            _name_ended(books.store, books.range(range_id).key)
+            _name_ended(books.store, books.range(range_id).claim)
         return CommitResult(does, f"moved nothing: {found.sentence}", found.outcome)
     report = books.proof(book, range_id)
     if does is not Action.MOVE or report is None:
@@ -253,12 +187,12 @@ def commit(books: Books, range_id: str | None, mirror: Mirror) -> CommitResult:
     if loaded.kind == "interval":
         check_interval(books.store, loaded)
     after = _moved(books, book, loaded, report)
-    books.store.save(after, book, loaded.key)
+    books.store.save(after, book, loaded.claim)
     if isinstance(after, Ledger):
         show(books.store, mirror, after)
         _forget(books.store, book, after)
     else:
-        _name_ended(books.store, loaded.key)
+        _name_ended(books.store, loaded.claim)
     moved = after if isinstance(after, Ledger) else None
     return CommitResult(does, status_of(after, range_id).sentence, outcome_of(after, range_id), loaded, report, moved)
 

@@ -36,8 +36,8 @@ class Mirrored:
     revision: int
     rows: int
     place: Place
+    dead_letters: int
     whole: bool = True
-    dead_letters: int = 0
 
 
 class GroupMirror:
@@ -136,9 +136,14 @@ def _mirrored(found: "Mapping[TopicPartition, GroupOffset]") -> Mirrored | None:
     anew = OrderTimes({partition: floor[0] for partition, floor in floors.items() if floor != [time, *split]})
     floor = Floor(time, TopicPartition(*split) if split else None, anew)
     offsets = Offsets((partition, commit.offset) for partition, commit in found.items())
-    dead = newest.get("dead_letters", 0)  # a mirror that an older release wrote has none
-    place = Place(offsets, floor)
-    return Mirrored(newest["instance"], newest["revision"], newest["rows"], place, _whole(values), dead)
+    return Mirrored(
+        newest["instance"],
+        newest["revision"],
+        newest["rows"],
+        Place(offsets, floor),
+        newest["dead_letters"],
+        whole=_whole(values),
+    )
 
 
 def _whole(values: Iterable[dict[str, Any]]) -> bool:

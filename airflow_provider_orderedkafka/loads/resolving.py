@@ -93,10 +93,10 @@ def resolve_interval(
     Other runs skip it, and take it over where its run has ended without a commit. With `again`, the run that committed
     it loads it anew.
     """
-    key = _interval_key(books, times)
+    key = claim_key(books.store.load, "interval", (times.begin, times.end))
     if books.store.claim(key) is None:
         known = books.store.intervals()
-        if memory.get(RANGE_KEY) in _interval_keys(books, times):
+        if memory.get(RANGE_KEY) == key:
             return _forgotten(key, again=again)
         if known.cover(times):
             reason = f"what lies {_between(times)} belongs to intervals that were claimed before"
@@ -105,32 +105,11 @@ def resolve_interval(
     return resolve_own(books, planned, key, again=again, job=job, memory=memory)
 
 
-def _interval_keys(books: Books, times: Times) -> tuple[str, str]:
-    """The key of an interval's claim, and the one that earlier releases gave it, with the run in it."""
-    load, asked = books.store.load, (times.begin, times.end)
-    return claim_key(load, "interval", asked), claim_key(load, "interval", parted(books.run)[0], asked)
-
-
-def _interval_key(books: Books, times: Times) -> str:
-    """The key under which an interval is claimed, or else is to be claimed."""
-    store, keys = books.store, _interval_keys(books, times)
-    found = [key for key in keys if store.claim(key) is not None]
-    if not found and store.intervals().meet(times):
-        found = [key for claimed, key in store.claimed() if claimed == times]
-    return found[0] if found else keys[0]
-
-
 def _check_unclaimed(load: str, known: Intervals, times: Times) -> None:
     if known.meet(times):
         raise LifecycleError(
             f"a part of what lies {_between(times)} belongs to intervals of load {load!r} that were claimed before, "
             "with other times: load what is missing with a replay"
-        )
-    if times.end <= known.unknown_until:
-        raise LifecycleError(
-            f"whether load {load!r} has loaded what lies {_between(times)} is not known any more: until "
-            f"{Moment(known.unknown_until)} only the last {CLAIMS_KEPT:,} intervals were remembered; if it is missing, "
-            "load it with a replay"
         )
 
 
@@ -153,7 +132,7 @@ def _own(books: Books, planned: PlanOwn, key: str, *, again: bool, job: Job | No
     claim = books.store.claim(key)
     if claim is None:
         return _claim(books, planned, key, None, job)
-    range_id = claim.range_id or key
+    range_id = claim.range_id
     where = books.status(claim, range_id)
     _check_dag(books, where)
     does = books.decide(where, Step.RESOLVE)
@@ -167,7 +146,7 @@ def _own(books: Books, planned: PlanOwn, key: str, *, again: bool, job: Job | No
         books.store.check_stands(claim, key)
     loaded, times = books.range(range_id), len(claim.outcomes)
     if again and where.state is RangeState.COMMITTED:
-        after = loaded if job is None else replace(loaded, job=job.key, digest="")
+        after = loaded if job is None else replace(loaded, job=job.key)
         store_changes(books, after, job, loaded)
         books.store.save(lifecycle.reopened(claim, books.run), claim, key)
         return Resolved(Action.KEEP, f"loaded once more: {where.sentence}", after, times, job)
@@ -208,7 +187,7 @@ def _with_job(books: Books, planned: Range, job: Job | None) -> Range:
 
 
 def replay_key(books: Books, memory: Memory, *facts: object) -> str:
-    """The key of the claim on a replay's range; earlier releases did not know the Airflow of its run."""
+    """The key of the claim on a replay's range: of one made in Airflow's own store, without the Airflow of its run."""
     runs = dict.fromkeys((books.run, parted(books.run)[0]))
     keys = [claim_key(books.store.load, "replay", run, *facts) for run in runs]
     known = (key for key in keys if key == memory.get(RANGE_KEY) or books.store.claim(key) is not None)

@@ -15,7 +15,7 @@ from ..load import OrderedLoad
 from ..loads.books import Books
 from ..loads.loading import committed_at
 from ..locations import local_root, read_report
-from ..parsing import RENAMED
+from ..parsing import ELSEWHERE
 from ..telling import lineage, status
 from .submit import flow_of
 
@@ -51,7 +51,7 @@ class AuditOffsetRangeOperator(BaseOperator):
     ui_color = "#ece2f0"
     _checks: lineage.Checks | None = None
 
-    @arguments(**RENAMED)
+    @arguments(**ELSEWHERE)
     def __init__(
         self,
         *,

@@ -18,7 +18,7 @@ from ..load import OrderedLoad
 from ..loads.books import in_numbers
 from ..loads.loading import CommitResult, commit
 from ..outputs import Output
-from ..parsing import RENAMED
+from ..parsing import ELSEWHERE
 from ..telling import metrics, status
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class CommitOffsetRangeOperator(BaseOperator):
     template_fields: Sequence[str] = ("range_id",)
     ui_color = "#e2f0d9"
 
-    @arguments(**RENAMED)
+    @arguments(**ELSEWHERE)
     def __init__(
         self,
         *,

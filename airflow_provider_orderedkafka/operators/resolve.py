@@ -25,7 +25,7 @@ from ..loads.loading import place_of
 from ..loads.resolving import Resolved, replay_key, resolve, resolve_interval, resolve_own
 from ..locations import for_spark, keep_work
 from ..outputs import TEMPLATED, Output
-from ..parsing import RENAMED, check_first_rows, check_job, topics_here
+from ..parsing import ELSEWHERE, check_first_rows, check_job, topics_here
 from ..services import Service
 from ..telling import metrics, status
 
@@ -75,7 +75,7 @@ class ResolveOffsetRangeOperator(BaseOperator):
     operator_extra_links = (RangeLink(),)
     ui_color = "#dbe9f6"
 
-    @arguments(**{**RENAMED, "kind": "it is mode="})
+    @arguments(**{**ELSEWHERE, "kind": "it is mode="})
     def __init__(
         self,
         *,

@@ -36,7 +36,7 @@ from ..loads.books import Books
 from ..loads.loading import Loading, place_of, stored_job
 from ..locations import for_spark, local_root, read_report, readable
 from ..outputs import Output
-from ..parsing import RENAMED, check_job, no_checkpoint, topic_assets
+from ..parsing import ELSEWHERE, check_job, no_checkpoint, topic_assets
 from ..telling import lineage, status
 from .launch import DOC, begun
 
@@ -87,7 +87,7 @@ class SubmitOrderedLoadOperator(BaseOperator):
     _process: "SparkProcess | None" = None
     _flow: lineage.Flow | None = None
 
-    @arguments(**RENAMED)
+    @arguments(**ELSEWHERE)
     def __init__(
         self,
         *,

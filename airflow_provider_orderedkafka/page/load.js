@@ -14,7 +14,7 @@ export function sections({ status, tasks, run }) {
     ["open", [open, tasks], () => opened(status, open, tasks)],
     ["plots", status.ranges.filter((range) => !isOpen(range)), () => plots(status)],
     ["ranges", [status.ranges, run], () => ranges(status, run)],
-    ["moves", status.moves, () => moved(status.moves ?? [])],
+    ["moves", status.moves, () => moved(status.moves)],
     ["partitions", status.lag?.partitions, () => partitions(status.lag)],
   ];
 }

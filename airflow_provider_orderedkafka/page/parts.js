@@ -128,7 +128,7 @@ export function progress(range) {
   return [h("div", { class: "quiet" }, words.join(", ")), range.state === "planned" ? null : bar(share, label, range.state)];
 }
 
-const of = ({ batches, about }) => (batches === null || batches === undefined ? "" : ` of ${about ? "about " : ""}${number(batches)}`);
+const of = ({ batches, about }) => ` of ${about ? "about " : ""}${number(batches)}`;
 
 export function limit(status) {
   if (status.row_limit === null) return h("span", { class: "quiet" }, "no limit");

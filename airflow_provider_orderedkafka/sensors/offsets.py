@@ -28,7 +28,7 @@ from ..errors import CredentialsError, LifecycleError, OrderedKafkaError, Settin
 from ..forms import asked
 from ..load import OrderedLoad
 from ..loads.books import look, wait
-from ..parsing import RENAMED
+from ..parsing import ELSEWHERE
 from ..telling import metrics, status
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class OffsetRangeSensor(BaseSensorOperator):
     template_fields: Sequence[str] = ()
     ui_color = "#f4e8c1"
 
-    @arguments(**RENAMED)
+    @arguments(**ELSEWHERE)
     def __init__(
         self,
         *,

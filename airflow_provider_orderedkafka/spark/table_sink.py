@@ -6,7 +6,7 @@ A table of Iceberg or Delta gets each batch by one commit, in its own layout; a 
 whether it landed. Files go to a folder for each write of a batch, and a manifest says which one counts.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -37,7 +37,6 @@ TABLES: Final[Tables] = {
     FilesOutput: lambda frames, output, checkpoint: Files(
         HadoopState.of(output.path, frames.engine.session),
         output,
-        frames.loaded.id,
         name_at(checkpoint, frames.loaded.id),
         _counted(checkpoint, frames),
     ),
@@ -62,7 +61,6 @@ def table_sink(
         writers=0,
         keep_order="none",
         placed=None,
-        output=", ".join([_described(output), *_letters_described(arguments)]),
         transform=arguments.transform_name,
         reason="tables are written from DataFrames",
     )
@@ -130,17 +128,3 @@ def _output(arguments: Arguments) -> TableOutput:
     if arguments.job.table is None:
         raise SettingError("this application writes tables: name one with --sink-option path= or table=")
     return arguments.job.table
-
-
-def _described(output: TableOutput) -> str:
-    """The output in a setup."""
-    return f"{output.format if isinstance(output, FilesOutput) else output.kind} {output.place}"
-
-
-def _letters_described(arguments: Arguments) -> Iterator[str]:
-    """The dead letters' place in a setup: those of a batch are looked for in one place."""
-    named = arguments.job.rows.dead_letters
-    if isinstance(named, str):
-        yield f"dead letters in topic {named}"
-    elif named is not None:
-        yield f"dead letters in {named.kind} {named.place}"

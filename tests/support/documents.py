@@ -1,4 +1,4 @@
-"""One of everything that is written down somewhere, and its text: what tests/golden holds for each version."""
+"""One of everything that is written down somewhere, and its text: what tests/golden holds."""
 
 import json
 from collections.abc import Mapping
@@ -84,14 +84,17 @@ RANGE = Range(
     cluster_id="MkU3OEVBNTcwNTJENDM2Qk",
     batch_offsets=20,
     rows_left=100,
-    digest="output_topic='orders-ordered'\nkeep_order='key'",
 )
 UNBOUNDED = plain_range(
     id="orders-replay-0123456789ab", kind="replay", on_data_loss="count", isolation="read_uncommitted"
 )
-OPEN = Open("orders-incremental-0123456789ab", "orders/scheduled__2026-01-31T12:00:00+00:00", 2, "s3://c/orders/0")
+OPEN = Open(
+    "orders-incremental-0123456789ab", "orders/scheduled__2026-01-31T12:00:00+00:00", 2, "s3://c/orders/0", "worker-1"
+)
 OUTCOMES = (
-    Outcome("committed", "orders-incremental-a", 1, "orders/one", 1_769_860_000_000, "up to the cut", rows=90, late=2),
+    Outcome(
+        "committed", "orders-incremental-a", 1, "orders/one", 1_769_860_000_000, "up to the cut", 90, 2, 1, 2, 3, 4
+    ),
     Outcome("abandoned", "orders-incremental-b", 1, "ada", 1_769_860_100_000, "a wrong topic"),
     Outcome("rewound", "", 2, "ada", 1_769_860_200_000, "once more"),
     Outcome("restored", "", 3, "ada", 1_769_860_300_000, "the database was lost"),
@@ -108,6 +111,7 @@ LEDGER = Ledger(
     open=OPEN,
     outcomes=OUTCOMES,
     home_dag="orders",
+    dead_letters=7,
 )
 REPORT = Report(
     range_id=RANGE.id,
@@ -127,56 +131,118 @@ REPORT = Report(
     started_at=1_769_860_900_000,
     ended_at=1_769_860_960_000,
     error=None,
+    range=RANGE,
     unprotected="provenance is off",
     advice="the row limit is spent",
+    may_be_out_of_order=6,
+    late_in=Offsets({LATER_ORDERS: 1}),
+    job="0123456789abcdef",
+    destination=Destination(
+        "iceberg:lake.shop.orders",
+        "topic:orders-dead",
+        copied=True,
+        identity=False,
+        headers=False,
+        keep_order="key",
+        called="orders-incremental-0123456789ab-again-1",
+    ),
+    before=Ends(Offsets({DEAD: 17}), {"orders-dead": "id"}, TableVersion("0f6d1a1e", 4)),
+    after=Ends(Offsets({DEAD: 19}), {"orders-dead": "id"}, TableVersion("0f6d1a1e", 6)),
+    read_in=Offsets({ORDERS: 11, LATER_ORDERS: 1}),
+    let_through=9,
+    counting_ms=1_500,
 )
 FAILED = plain_report(
-    range_id=RANGE.id,
+    range=RANGE,
     complete=False,
     stop=START,
     started_at=1_769_860_900_000,
     ended_at=1_769_860_900_001,
     error="Kafka acknowledged nothing for 120 s",
 )
-NOTE = Note(2, 1, START, IN_A_TIE, Offsets({TopicPartition("orders-ordered", 1): 17}), {"orders-ordered": "id"})
-TALLY = Tally(rows_read=6, rows_emitted=5, late=1, replayed=2, lost=3, dead_letters=1, may_be_doubled=4, bytes_read=99)
+TALLY = Tally(
+    rows_read=6,
+    rows_emitted=5,
+    late=1,
+    replayed=2,
+    lost=3,
+    dead_letters=1,
+    may_be_doubled=4,
+    bytes_read=99,
+    may_be_out_of_order=6,
+    late_in=Offsets({LATER_ORDERS: 1}),
+    read_in=Offsets({ORDERS: 6}),
+)
+JOB = Job(
+    KafkaOutput("orders-ordered", keep_order="partition", create=NewTopics(partitions=6)),
+    Rows(
+        decode=Decode(value=Avro(registry="main"), key=Protobuf(descriptors=b"\x01\xff")),
+        arrow_transform="shop:enrich",
+        bad_records=Allow(10, to="orders-dead"),
+    ),
+    written="{{ params.target }}",
+)
+TO_A_TABLE = Job(
+    IcebergOutput("lake.shop.orders"),
+    Rows(application=Application("shop.py", ["--all"]), bad_records=Allow(1, DeltaOutput("s3a://lake/dead"))),
+)
+LOADED = replace(RANGE, claim="orders-interval-0123456789ab", job=JOB.key)
+PROGRESS = Progress(RANGE.id, 2, 1, 12, 32, 11, 9, 1, 5_000, 1_769_860_700_000, 30, 40, about=True)
 
-VERSION_1: Mapping[str, Document] = {
-    "range": RANGE,
+DOCUMENTS: Mapping[str, Document] = {
+    "range": LOADED,
     "range-unbounded": UNBOUNDED,
     "ledger": LEDGER,
     "ledger-first": Ledger("orders", "0123456789ab", 0, START, TOPICS, 1_769_850_000_000, None, 0, None, (), None),
-    "claim": Claim(Open("orders-interval-a", "orders/two"), ()),
-    "claim-ended": Claim(None, OUTCOMES[:1]),
-    "report": REPORT,
-    "report-failed": FAILED,
+    "ledger-rewound": replace(LEDGER, place=replace(IN_A_TIE, floor=IN_A_TIE.floor.without([ORDERS]))),
+    "ledger-chosen": replace(LEDGER, chosen=True),
+    "moved": Moved("s3://bucket/ledgers", LEDGER),
+    "claim": Claim(Open("orders-interval-a", "orders/two"), (), "orders-interval-a"),
+    "claim-ended": Claim(None, OUTCOMES[:1], "orders-interval-a"),
+    "claims": Claims(("orders-interval-a", "orders-interval-b")),
+    "intervals": Intervals((Times(1_769_857_200_000, 1_769_860_800_000),)),
     "boundary": Boundary(1_769_860_800_000, END, TOPICS, 1_769_860_860_000),
     "boundaries": Boundaries((1_769_857_200_000, 1_769_860_800_000)),
+    "uncertain": Uncertain(Offsets({LATER_ORDERS: 7}), Offsets({REFUNDS: 3}), 1_769_860_700_000),
     "watch": WatcherState("4", 1_769_860_860_000, 2, "orders/one"),
     "watch-unseen": WatcherState("before the first look", 0, 1),
-    "setup": Setup("direct", 4, "key", "murmur2", "orders-ordered", "shop:enrich", "its keys stay in their partitions"),
-    "setup-frames": Setup("frames", 1, "none", None, "a table", None, ""),
-    "note": NOTE,
+    "job": JOB,
+    "job-table": TO_A_TABLE,
+    "jobs": Jobs((JOB.key, TO_A_TABLE.key)),
+    "work": Work(LOADED, JOB, "s3a://c/orders/0", None),
+    "report": REPORT,
+    "report-failed": FAILED,
+    "setup": Setup(
+        lane="direct",
+        writers=4,
+        keep_order="key",
+        placed="murmur2",
+        transform="shop:enrich",
+        reason="its keys stay in their partitions",
+        cluster="MkU3OEVBNTcwNTJENDM2Qk",
+        job="fedcba9876543210",
+    ),
+    "setup-frames": Setup("frames", 1, "none", None, None, ""),
+    "note": Note(
+        2,
+        1,
+        START,
+        IN_A_TIE,
+        Offsets({TopicPartition("orders-ordered", 1): 17}),
+        {"orders-ordered": "id"},
+        code=("0123456789abcdef",),
+        doubts=(Doubt(landed=4, doubtful=1, settled=False, known=False),),
+        placed="murmur2",
+        placed_over=3,
+        table=TableVersion("0f6d1a1e-0c3f-4c7e-9a51-3f2d8b7f5c11", 4_611_686_018_427_387_904),
+        uncompacted=("orders-dead",),
+        setup="0123456789abcdef",
+    ),
     "note-unprotected": Note(1, 3, START, END, Offsets(), {}),
     "counts": Counts(2, TALLY, TALLY.plus(TALLY), 2, IN_A_TIE, limit_spent=True),
     "allotment": Allotment(2, (5, 4, 0), IN_A_TIE, Surplus("orders", 2, 0, 3)),
     "allotment-whole": Allotment(1, (), END, None),
     "holding": Holding(2, "worker-1", 4_321, 1_769_860_000_000, 7, 1_769_860_028_000, let_go=True),
-    "stream": StreamOffset(END, Offsets({REFUNDS: 7}), 1_769_861_100_000, "read_committed", TOPICS, 5, 6),
-    "stream-first": StreamOffset(START, Offsets(), 0, "read_uncommitted", {}, 0, None),
-    "progress": Progress(RANGE.id, 2, 1, 12, 32, 11, 9, 1, 5_000, 1_769_860_700_000, 30),
-}
-"""As version 1 had them: a field that came later has its default here."""
-
-VERSION_2: Mapping[str, Document] = {
-    **VERSION_1,
-    "range": replace(RANGE, claim="orders-interval-0123456789ab"),
-    "ledger": replace(
-        LEDGER,
-        dead_letters=7,
-        outcomes=(replace(OUTCOMES[0], dead_letters=1, may_be_doubled=2, may_be_out_of_order=3, lost=4), *OUTCOMES[1:]),
-    ),
-    "claim": Claim(Open("orders-interval-a", "orders/two"), (), "orders-interval-a"),
     "planned": Planned(
         batch=2,
         batches=40,
@@ -187,12 +253,9 @@ VERSION_2: Mapping[str, Document] = {
         left=456,
         bytes=3_072,
     ),
-    "moved": Moved("s3://bucket/ledgers", LEDGER),
-    "claims": Claims(("orders-interval-a", "orders-interval-b")),
-    "uncertain": Uncertain(Offsets({LATER_ORDERS: 7}), Offsets({REFUNDS: 3}), 1_769_860_700_000),
-    "intervals": Intervals((Times(1_769_857_200_000, 1_769_860_800_000),), 1_769_853_600_000),
-    "report": replace(REPORT, may_be_out_of_order=6, fingerprint=RANGE.fingerprint, late_in=Offsets({LATER_ORDERS: 1})),
-    "progress": Progress(RANGE.id, 2, 1, 12, 32, 11, 9, 1, 5_000, 1_769_860_700_000, 30, 40, about=True),
+    "stream": StreamOffset(END, Offsets({REFUNDS: 7}), 1_769_861_100_000, "read_committed", TOPICS, 5, 6),
+    "stream-first": StreamOffset(START, Offsets(), 0, "read_uncommitted", {}, 0, None),
+    "progress": PROGRESS,
     "status": Status(
         load="orders",
         dag="orders_ordered",
@@ -214,98 +277,13 @@ VERSION_2: Mapping[str, Document] = {
                 END.floor.time,
                 OPEN.owner,
                 state="loading",
-                progress=Progress(RANGE.id, 2, 1, 12, 32, 11, 9, 1, 5_000, 1_769_860_700_000, 30, 40, about=True),
+                progress=PROGRESS,
                 written=(BatchRow(1, 1_769_861_000_000, 12, 11, 1),),
             ),
         ),
     ),
-    "counts": Counts(
-        2,
-        replace(TALLY, may_be_out_of_order=6, late_in=Offsets({LATER_ORDERS: 1})),
-        TALLY.plus(TALLY),
-        2,
-        IN_A_TIE,
-        limit_spent=True,
-    ),
-    "note": replace(
-        NOTE,
-        code=("0123456789abcdef",),
-        provenance=2,
-        doubts=(Doubt(landed=4, doubtful=1, settled=False, known=False),),
-        placed="murmur2",
-        placed_over=3,
-        table=TableVersion("0f6d1a1e-0c3f-4c7e-9a51-3f2d8b7f5c11", 4_611_686_018_427_387_904),
-    ),
 }
-"""As version 2 had them."""
-
-JOB = Job(
-    KafkaOutput("orders-ordered", keep_order="partition", create=NewTopics(partitions=6)),
-    Rows(
-        decode=Decode(value=Avro(registry="main"), key=Protobuf(descriptors=b"\x01\xff")),
-        arrow_transform="shop:enrich",
-        bad_records=Allow(10, to="orders-dead"),
-    ),
-    written="{{ params.target }}",
-)
-TO_A_TABLE = Job(
-    IcebergOutput("lake.shop.orders"),
-    Rows(application=Application("shop.py", ["--all"]), bad_records=Allow(1, DeltaOutput("s3a://lake/dead"))),
-)
-LOADED = replace(RANGE, claim="orders-interval-0123456789ab", digest="", job=JOB.key)
-
-DOCUMENTS: Mapping[str, Document] = {
-    **VERSION_2,
-    "range": LOADED,
-    "ledger": replace(VERSION_2["ledger"], open=replace(OPEN, machine="worker-1")),
-    "job": JOB,
-    "job-table": TO_A_TABLE,
-    "jobs": Jobs((JOB.key, TO_A_TABLE.key)),
-    "work": Work(LOADED, JOB, "s3a://c/orders/0", None),
-    "ledger-rewound": replace(LEDGER, place=replace(IN_A_TIE, floor=IN_A_TIE.floor.without([ORDERS]))),
-    "ledger-chosen": replace(LEDGER, chosen=True),
-    "report": replace(
-        VERSION_2["report"],
-        range=RANGE,
-        job="0123456789abcdef",
-        destination=Destination(
-            "iceberg:lake.shop.orders",
-            "topic:orders-dead",
-            copied=True,
-            identity=False,
-            headers=False,
-            keep_order="key",
-            called="orders-incremental-0123456789ab-again-1",
-        ),
-        before=Ends(Offsets({DEAD: 17}), {"orders-dead": "id"}, TableVersion("0f6d1a1e", 4)),
-        after=Ends(Offsets({DEAD: 19}), {"orders-dead": "id"}, TableVersion("0f6d1a1e", 6)),
-        read_in=Offsets({ORDERS: 11, LATER_ORDERS: 1}),
-        let_through=9,
-        counting_ms=1_500,
-    ),
-    "note": replace(VERSION_2["note"], uncompacted=("orders-dead",), setup="0123456789abcdef"),
-    "setup": replace(VERSION_2["setup"], cluster="MkU3OEVBNTcwNTJENDM2Qk", job="fedcba9876543210"),
-    "counts": Counts(
-        2,
-        replace(
-            TALLY,
-            may_be_out_of_order=6,
-            late_in=Offsets({LATER_ORDERS: 1}),
-            read_in=Offsets({ORDERS: 6}),
-        ),
-        TALLY.plus(TALLY),
-        2,
-        IN_A_TIE,
-        limit_spent=True,
-    ),
-}
-"""As they are now: where a field came later, the same with a value of its own in it."""
-
-OLDER: Mapping[str, Mapping[str, Document]] = {
-    "v1": VERSION_1,
-    "v2": {name: document for name, document in VERSION_2.items() if name != "status"},
-}
-"""What each earlier version wrote, but for a status, which is begun anew where it cannot be read."""
+"""One of each that is stored."""
 
 PART = 400
 """As long are the parts of a ledger here."""

@@ -30,15 +30,15 @@ def plain_range(**fields: Any) -> Range:
         "cluster_id": "",
         "batch_offsets": None,
         "rows_left": None,
-        "digest": "",
     }
     return Range(**{**plain, **fields})
 
 
 def plain_report(**fields: Any) -> Report:
     counts = ("batches", "rows_read", "rows_emitted", "late", "replayed", "lost", "dead_letters", "may_be_doubled")
+    loaded = fields.setdefault("range", plain_range())
     plain: dict[str, Any] = {
-        "range_id": "r1",
+        "range_id": loaded.id,
         "attempt": 1,
         "complete": True,
         "limit_spent": False,

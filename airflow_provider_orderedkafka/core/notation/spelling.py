@@ -116,7 +116,7 @@ def arguments(**instead: str) -> Callable[[Made], Made]:
 
     A class, which is a dataclass, is also shown as it would be written. Of an operator, its `__init__` is decorated.
 
-    `instead` says for some names what to do: they belong elsewhere, or mean nothing here.
+    `instead` says for some names what to do: where they belong, or why they mean nothing here.
     """
 
     def decorate(made: Made) -> Made:

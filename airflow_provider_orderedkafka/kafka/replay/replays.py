@@ -180,17 +180,11 @@ _ROWS_KEPT: Final = 200_000
 
 @dataclass(frozen=True, slots=True)
 class BegunBatch:
-    """A batch that may have been written in part: rows of this range whose records lie from `start` to `end`.
-
-    `batch` is set if version 1 began it, whose rows have no ordinal: if records give at most one row (`at_most_one`),
-    they can still be identified, otherwise not.
-    """
+    """A batch that may have been written in part: rows of this range whose records lie from `start` to `end`."""
 
     range_id: str
     start: Offsets
     end: Offsets
-    batch: int | None = None
-    at_most_one: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,8 +256,7 @@ class _Scan:
         self.twice = 0
         self._batch = batch
         self._outputs = outputs
-        old = [] if batch.batch is None else [range_prefix(batch.range_id, 1) + batch.batch.to_bytes(4, "big")]
-        self._prefixes = (range_prefix(batch.range_id), *old)
+        self._prefix = range_prefix(batch.range_id)
         self._waiting = 0
         self._rows: dict[tuple[bytes, int, bool], list[tuple[int, int]]] = defaultdict(list)
         self._landed = Landed()
@@ -281,7 +274,7 @@ class _Scan:
         count = 0
         for message, headers in zip(messages, headers_of(messages), strict=True):
             for name, value in headers or ():
-                if name == HEADER and value is not None and value.startswith(self._prefixes):
+                if name == HEADER and value is not None and value.startswith(self._prefix):
                     count += 1
                     if message.topic() in self.whole:
                         self.again[message.topic()] += 1
@@ -292,8 +285,8 @@ class _Scan:
         return count
 
     def _note(self, header: bytes, *, dead: bool) -> None:
-        ordinal, partition, offset, _, topic = located(header, len(self._prefixes[0]))
-        if partition < 0 or (header[0] == 1 and not self._batch.at_most_one):
+        ordinal, partition, offset, _, topic = located(header, len(self._prefix))
+        if partition < 0:
             self.unnamed += 1
         else:
             self._waiting += 1

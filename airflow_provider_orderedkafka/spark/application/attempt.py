@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ...compat.spark import tasks_running, volatile
-from ...core.batches import STOP_SECONDS, Counts, Holding, Planned, Within
+from ...core.batches import STOP_SECONDS, Counts, Holding, Planned, Setup, Within
 from ...core.documents import Destination, Ends, Range, Report
 from ...core.next_range import rows_left
 from ...core.notation.spelling import counted
@@ -129,12 +129,13 @@ class Attempt:
         In a separate thread: a thread that is interrupted during a call to the JVM cannot call it again, and the main
         thread has to stop the query on SIGTERM.
         """
-        self._unprotected, self._destination = writer.output.unprotected, writer.destination
+        destination = writer.destination
+        self._unprotected, self._destination = writer.output.unprotected, destination
         plan, limit = Plan(writer.frames, self._checkpoint), RowLimit.of(writer.frames)
         self._query = query = Query(writer.frames, self._checkpoint)
         work = Work(loaded, self._checkpoint, self._lease, plan, writer, limit, writer.frames.making.max_bad)
         self._loop = loop = BatchLoop(work, self)
-        print(_first_line(loaded, loop.counts, writer), flush=True)
+        print(_first_line(loaded, loop.counts, writer.setup, destination.output), flush=True)
         self._running = in_background(lambda: loop.run(query.run))
         self._running.result()
         if loop.error is None:
@@ -323,8 +324,7 @@ def _tell(loaded: Range, found: Report, copy: str | None) -> None:
     print(summary(loaded, found), flush=True)
 
 
-def _first_line(loaded: Range, before: Counts | None, writer: Writer) -> str:
-    setup = writer.setup
+def _first_line(loaded: Range, before: Counts | None, setup: Setup, output: str) -> str:
     done = 0 if before is None else before.end.offsets.since(loaded.start.offsets)
     state = "from its start"
     if before is not None and done:
@@ -333,5 +333,5 @@ def _first_line(loaded: Range, before: Counts | None, writer: Writer) -> str:
     spans = f"{counted(loaded.offsets, 'offset')} of {', '.join(sorted(loaded.topics))}"
     return (
         f"range {loaded.id}: {spans}{limit}, {state}; "
-        f"to {setup.output} by the {'direct lane' if setup.lane == 'direct' else 'DataFrame lane'}: {setup.reason}"
+        f"to {output} by the {'direct lane' if setup.lane == 'direct' else 'DataFrame lane'}: {setup.reason}"
     )

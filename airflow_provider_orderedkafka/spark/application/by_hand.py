@@ -4,8 +4,6 @@
     <checkpoint>/<range id>.json  a range that is planned or open
     <checkpoint>/<range id>/      the checkpoint of each range
 
-Earlier releases had one file for the ledger, ledger.json, and one for whichever range was open, range.json.
-
 A run takes over an open range. The range's lease shows whether an application is still working on it.
 """
 
@@ -38,9 +36,6 @@ from ..connector.stream import terms_of
 from ..lanes.making import Arguments
 from ..state.checkpoint import Checkpoint
 
-LEDGER_BEFORE, RANGE_BEFORE = "ledger.json", "range.json"
-"""Where earlier releases kept the ledger, and the open range, whichever it was."""
-
 BY_HAND = "by hand"
 TRIES = 3
 """How often to go by the ledger while another run by hand writes it."""
@@ -56,10 +51,7 @@ class Documents:
     ledgers: Revisions
 
     def get(self, key: str) -> Any:
-        if key == LEDGER:
-            return self.ledgers.get(key)
-        found = _read(self.state, _file(key))
-        return self._before(key) if found is None else found
+        return self.ledgers.get(key) if key == LEDGER else _read(self.state, _file(key))
 
     def set(self, key: str, value: Any) -> None:
         if key == LEDGER:
@@ -69,21 +61,6 @@ class Documents:
 
     def delete(self, key: str) -> None:
         self.state.delete(_file(key))
-        if self._before(key) is not None:
-            self.state.delete(RANGE_BEFORE)
-
-    def take_over(self) -> None:
-        """Make the first revision of the ledger that an earlier release has left."""
-        found = _read(self.state, LEDGER_BEFORE)
-        if found is not None and self.ledgers.get(LEDGER) is None:
-            with suppress(LedgerChangedError):  # another run does the same
-                self.ledgers.set(LEDGER, found)
-        self.state.delete(LEDGER_BEFORE)
-
-    def _before(self, key: str) -> Any:
-        """The range, if an earlier release has opened it."""
-        found = _read(self.state, RANGE_BEFORE)
-        return found if isinstance(found, dict) and key == f"range/{found.get('id')}" else None
 
 
 def _read(state: State, name: str) -> Any:
@@ -120,11 +97,7 @@ class Alone:
 
 
 def store_of(state: State) -> LedgerStore:
-    return LedgerStore(BY_HAND, _documents(state), settle=lambda: None, part=sys.maxsize)
-
-
-def _documents(state: State) -> Documents:
-    return Documents(state, Revisions(state))
+    return LedgerStore(BY_HAND, Documents(state, Revisions(state)), settle=lambda: None, part=sys.maxsize)
 
 
 def books_of(state: State, now: Callable[[], int], open_state: Callable[[str], State]) -> Books:
@@ -185,8 +158,6 @@ def begun(books: Books, planned: Range, why: str) -> tuple[Range | None, str]:
 
 def _check_complete(store: LedgerStore, state: State) -> None:
     found = state.names()  # before the ledger, which another run may begin at this moment
-    if LEDGER_BEFORE in found:
-        _documents(state).take_over()
     ledger = store.ledger()
     if ledger is None and found:
         raise SettingError(

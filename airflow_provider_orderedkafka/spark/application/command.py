@@ -357,7 +357,7 @@ def output_of(argument: str, text: str) -> Output:
     if not text.lstrip().startswith("{"):
         return named(text)
     try:
-        found: Output = decode(Output, json.loads(text), argument, older=True)
+        found: Output = decode(Output, json.loads(text), argument, defaults=True)
     except (ValueError, RecursionError) as error:
         raise SettingError(f"{argument}: {error}") from error
     return found

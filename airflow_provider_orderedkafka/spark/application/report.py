@@ -154,7 +154,6 @@ def report(loaded: Range, counts: Counts | None, ending: Ending) -> Report:
         unprotected=ending.unprotected,
         advice=_advice(ending.error, spent=spent),
         **asdict(total),
-        fingerprint=loaded.fingerprint,
         range=loaded,
         job=ending.job,
         destination=ending.destination,

@@ -303,7 +303,6 @@ def writer_for(arguments: Arguments, frames: RangeFrames, outputs: Outputs | Non
         writers=_writers(asked, way, probed, frames),
         keep_order=asked.order,
         placed=None if placement is None else placement[0],
-        output=", ".join(sorted(output.settings.topics)),
         transform=arguments.transform_name,
         reason=way.reason,
         cluster=next((each.cluster for each in output.settings.outputs.values()), ""),

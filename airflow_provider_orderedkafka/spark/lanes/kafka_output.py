@@ -11,7 +11,7 @@ from ...core.documents import Destination, Ends
 from ...core.lanes import KeepOrder, Placement
 from ...core.order.positions import Offsets, TopicPartition
 from ...errors import TaskFailedError
-from ...kafka.provenance import ORDINAL, VERSION
+from ...kafka.provenance import ORDINAL
 from ...kafka.replay.landed import Landed, LandedFilter, RowsPerRecord
 from ...kafka.replay.replays import BegunBatch, NotedOutputs, Outputs, Replay, find_landed
 from ...kafka.write.settings import WriteSettings, Written, written_columns
@@ -85,7 +85,7 @@ class OutputTopics:
         )
 
     def noted(self, batch: Batch, attempt: int, _keep: object) -> Note:
-        note = Note(batch.number, attempt, batch.start, batch.end, Offsets(), {}, provenance=VERSION)
+        note = Note(batch.number, attempt, batch.start, batch.end, Offsets(), {})
         return self.joined(note)
 
     def joined(self, note: Note) -> Note:
@@ -130,13 +130,7 @@ class OutputTopics:
 
     def _found(self, note: Note) -> Replay:
         settings = self.settings
-        batch = BegunBatch(
-            self.range_id,
-            note.start.offsets,
-            note.end.offsets,
-            batch=note.batch if note.provenance < VERSION else None,
-            at_most_one=self.rows_per_record == "one",
-        )
+        batch = BegunBatch(self.range_id, note.start.offsets, note.end.offsets)
         topics = tuple(sorted(settings.topics | set(note.output_ids)))
         doubtful = frozenset(topics) - set(note.uncompacted)
         return find_landed(self.kafka, batch, NotedOutputs(topics, note.outputs, settings.dead_letter_topic, doubtful))

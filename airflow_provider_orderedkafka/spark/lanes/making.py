@@ -7,7 +7,6 @@ gives no row at all, and stays as it is: a dead letter has the bytes that were r
 """
 
 import inspect
-import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -15,11 +14,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...core.codec import TAG, encode
 from ...core.documents import Range
 from ...core.notation.spelling import counted
 from ...core.order.positions import TopicPartition
-from ...decoding.formats import Decode
 from ...decoding.registry import Registry
 from ...errors import OrderedKafkaError, SettingError, TransformError
 from ...job import Job
@@ -251,15 +248,5 @@ class Arguments:
             file = None if function is None else inspect.getsourcefile(inspect.unwrap(function))
             made = b"" if file is None else Path(file).read_bytes()
         if self.job.rows.decode is not None:
-            made += _as_noted(self.job.rows.decode).encode()
+            made += self.job.rows.decode.to_text().encode()
         return sha256(made).hexdigest()[:16] if made else ""
-
-
-def _as_noted(decode: Decode) -> str:
-    """The formats as every release has them in its digests."""
-    found = {name: encode(each) for name, each in decode.formats.items()}
-    formats = {
-        name: {"format" if field == TAG else field: value for field, value in each.items() if value is not None}
-        for name, each in found.items()
-    }
-    return json.dumps(formats, sort_keys=True)

@@ -5,12 +5,11 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from ...core.batches import Allotment, Counts, Note, Planned, Setup, Tally
+from ...core.batches import Allotment, Counts, Note, Planned, Setup
 from ...core.checkpoint_files import (
     AFTER_THE_RANGE,
     ALLOTMENTS,
     COUNTS,
-    DOCUMENT,
     FAILURE,
     JOBS,
     LEASES,
@@ -18,10 +17,8 @@ from ...core.checkpoint_files import (
     PLAN,
     RANGE,
     REPORT,
-    SETUP_BEFORE,
     SETUPS,
     SIGNS,
-    WORK_BEFORE,
     WORKS,
     proof_by,
     report_by,
@@ -91,7 +88,7 @@ class Checkpoint:
         """Bind the checkpoint to this range; raises if it is bound to another one or has lost its notes."""
         found = self._get(RANGE, Range)  # before the report: who is done deletes it after writing that
         if found is not None:
-            same = found.fingerprint == loaded.fingerprint  # what the digest is about, `set_up` compares
+            same = found.fingerprint == loaded.fingerprint  # what its job is about, `set_up` compares
             self._check_bound(loaded, found.id, same=same)
             return
         if (report := self.report()) is not None:
@@ -118,18 +115,15 @@ class Checkpoint:
     def set_up(self, setup: Setup, job: Job) -> None:
         """Store setup and job for the notes to come; raises if they do not fit those that batches were begun with."""
         self._setup, self._job = replace(setup, job=job.key), job
-        newest = _newest(self.state.names(NOTES))
-        if newest is not None:
-            self.note(newest)
-            self._take_over_counts()
+        if noted := _batches(self.state.names(NOTES)):
+            self.note(noted[0])
         self._put(f"{SETUPS}/{self._setup.key}.json", self._setup)
         self._put(f"{JOBS}/{job.key}.json", job)
 
     def note(self, batch: int) -> Note | None:
         """The batch's note; raises if it was begun with settings that those of this attempt do not fit."""
         newest = max(self.state.names(f"{NOTES}/{batch}"), default=None)
-        name = f"{NOTES}/{batch}.json" if newest is None else f"{NOTES}/{batch}/{newest}"  # earlier releases kept one
-        found = self._get(name, Note)
+        found = None if newest is None else self._get(f"{NOTES}/{batch}/{newest}", Note)
         if found is not None and self._setup is not None and found.setup != self._setup.key:
             self._check_settings(found)
         return found
@@ -150,14 +144,11 @@ class Checkpoint:
 
     def counts(self) -> Counts | None:
         """Those of the newest batch that is done: that whoever noted it last has counted."""
-        found = self.state.names(COUNTS)
-        batches = _folders(found)
-        for batch in sorted(batches, reverse=True):
+        for batch in _batches(self.state.names(COUNTS)):
             newest = max(self.state.names(f"{COUNTS}/{batch}"), default="")
             if newest and newest >= max(self.state.names(f"{NOTES}/{batch}"), default=""):
                 return self._get(f"{COUNTS}/{batch}/{newest}", Counts)
-        alone = None if batches else _newest(found)
-        return None if alone is None else self._get(f"{COUNTS}/{alone}.json", Counts)
+        return None
 
     def put_counts(self, counts: Counts) -> None:
         self._put(f"{COUNTS}/{counts.batch}/{self._term}.json", counts)
@@ -188,7 +179,7 @@ class Checkpoint:
         before the lease       the same: a report that is complete is looked for before a range that is missing
         after the lease        the report
         """
-        kept = {REPORT, RANGE, LEASES, WORKS, WORK_BEFORE}
+        kept = {REPORT, RANGE, LEASES, WORKS}
         for name in (*sorted(set(self.state.names()) - kept), RANGE, LEASES):
             self.state.delete(name)
 
@@ -208,21 +199,15 @@ class Checkpoint:
             raise lost
         self.state.put(name, document.to_text())
 
-    def _take_over_counts(self) -> None:
-        """Count what earlier releases have, who did by batch alone: what they count from now on counts for nothing."""
-        if not _folders(self.state.names(COUNTS)) and (loaded := self._get(RANGE, Range)) is not None:
-            none = Counts(0, Tally(), Tally(), 0, loaded.start, limit_spent=False)
-            self.put_counts(self.counts() or none)
-
     def _check_settings(self, note: Note) -> None:
-        """Earlier releases kept one setup and no job."""
+        """Jobs are compared with the places that templates in them were rendered to: those are written to."""
         assert self._setup is not None
         assert self._job is not None
-        begun = self._get(f"{SETUPS}/{note.setup}.json" if note.setup else SETUP_BEFORE, Setup)
-        if begun is None:
+        begun = self._get(f"{SETUPS}/{note.setup}.json", Setup)
+        job = None if begun is None else self._get(f"{JOBS}/{begun.job}.json", Job)
+        if begun is None or job is None:
             raise self._gone(f"has lost what batch {note.batch} was begun with: part of it was deleted")
-        job = self._get(f"{JOBS}/{begun.job}.json", Job) if begun.job else None
-        changed = "" if job is None else job.changes(self._job)
+        changed = job.changes(replace(self._job, written=""))
         if not begun.fits(self._setup):
             changed = f"it was begun with {_told(begun)}, now it is {_told(self._setup)}"
         if changed:
@@ -256,15 +241,11 @@ class Checkpoint:
         )
 
 
-def _newest(names: Sequence[str]) -> int | None:
-    return max((int(name.removesuffix(DOCUMENT)) for name in names), default=None)
-
-
-def _folders(names: Sequence[str]) -> list[int]:
-    """The batches that have a folder of their own."""
-    return [int(name) for name in names if not name.endswith(DOCUMENT)]
+def _batches(names: Sequence[str]) -> list[int]:
+    """The batches that have a folder of their own, the newest first."""
+    return sorted(map(int, names), reverse=True)
 
 
 def _told(setup: Setup) -> str:
-    where = f" on the cluster {setup.cluster!r}" if setup.cluster else ""
-    return f"output {setup.output!r}{where}, order by {setup.keep_order}, transform {setup.transform!r}"
+    where = f" and an output on the cluster {setup.cluster!r}" if setup.cluster else ""
+    return f"transform {setup.transform!r}{where}"

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...compat.spark import iceberg_table
 from ...core.codec import canonical
-from ...core.commits import MARK, Commit, History, TableVersion, name_of
+from ...core.commits import MARK, Commit, History, TableVersion
 from ...errors import SettingError
 from ...outputs import DeltaOutput, FilesOutput, IcebergOutput, no_catalog
 from .table import LakeTable, Write, asked, check_columns, columns, literal, quoted
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 RANGE_ID, BATCH = "range_id", "batch"
 MANIFESTS: Final = f"_{MARK}"
 HIDDEN: Final = ("_", ".")
-OF_SPARK: Final = "part-"
-"""The prefix of files that Spark writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +44,15 @@ class Files:
 
     state: "HadoopState"
     output: FilesOutput
-    range_id: str
     range_name: str
     counted: int = 0
     by_place: bool = True
     location: str = ""
 
     def prepare(self, rows: "DataFrame") -> None:
-        """Check the columns, and that manifests can be created; complete and clean up what earlier attempts left."""
+        """Check the columns, and that manifests can be created; clean up what earlier attempts left."""
         _check_columns(rows)
         self.state.check_creates()
-        self._list_counted()
         self._tidy(self.counted + 1)
 
     def version(self, batch: int) -> TableVersion:
@@ -103,22 +99,10 @@ class Files:
             self.state.delete(f"{RANGE_ID}={name}")
 
     def _manifest(self, batch: int) -> dict[str, Any] | None:
-        """The manifest of a batch. An earlier release kept that of a range which was loaded again with the first."""
-        for name in dict.fromkeys((self.range_name, self.range_id)):
-            text = self.state.get(_name(name, batch))
-            found: dict[str, Any] | None = None if text is None else json.loads(text)
-            if found is not None and (name == self.range_name or found["name"].startswith(f"{self.range_name}/")):
-                return found
-        return None
-
-    def _list_counted(self) -> None:
-        """Give counted batches the manifests that an earlier release did not write: their folders are complete."""
-        there = {number for name in {self.range_name, self.range_id} for number in self._numbers(f"{MANIFESTS}/{name}")}
-        for batch in {*range(1, self.counted + 1)} - there:
-            folder = _folder(self.range_id, batch)
-            files = [f"{folder}/{name}" for name in self.state.names(folder) if name.startswith(OF_SPARK)]
-            made = _document(name_of(self.range_name, batch, "listed"), files, None)
-            self.state.create(_name(self.range_name, batch), made)
+        """The manifest of a batch; None if it has none."""
+        text = self.state.get(_name(self.range_name, batch))
+        found: dict[str, Any] | None = None if text is None else json.loads(text)
+        return found
 
     def _tidy(self, batch: int) -> None:
         """Delete all other writes of a batch that has a manifest."""
@@ -144,7 +128,7 @@ def _name(name: str, batch: int) -> str:
     return f"{MANIFESTS}/{name}/{batch}.json"
 
 
-def _document(name: str, files: Sequence[str], rows: int | None) -> str:
+def _document(name: str, files: Sequence[str], rows: int) -> str:
     return canonical({"version": 1, "name": name, "rows": rows, "files": list(files)})
 
 
@@ -187,7 +171,7 @@ class IcebergTable(LakeTable[IcebergOutput]):
             rows = int(row["rows"] or 0)  # null if it added none
             commits.append(Commit(row["snapshot_id"], row["parent_id"], row["name"], rows))
             newest = row["parent_id"]
-        return History(self._id(), commits, self.output.table)
+        return History(self._id(), commits)
 
     def append(self, rows: "DataFrame", write: Write) -> None:
         from pyspark.sql import functions as f

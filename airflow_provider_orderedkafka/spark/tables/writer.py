@@ -13,7 +13,7 @@ from ...core.documents import Destination, Ends
 from ...core.order.cuts import Slice
 from ...core.order.positions import Offsets
 from ...errors import DataLossError, LifecycleError, RowError
-from ...kafka.provenance import SOURCE, VERSION
+from ...kafka.provenance import SOURCE
 from ...kafka.replay.landed import Landed
 from ...loads.loading import names_before
 from ..lanes import kafka_output
@@ -85,7 +85,7 @@ class OutputTable:
 
         That they may be deleted is noted first, because afterwards the table does not show whose they were.
         """
-        note = Note(batch.number, attempt, batch.start, batch.end, Offsets(), {}, provenance=VERSION)
+        note = Note(batch.number, attempt, batch.start, batch.end, Offsets(), {})
         if self._is_anew(note):
             self._check_owned()
             keep(note)
@@ -141,12 +141,11 @@ class OutputTable:
     def _lost(self, note: Note, silent: int) -> str:
         seen = None if note.table is None else note.table.version
         version = "its beginning" if seen is None else f"version {seen}"
-        since = "an earlier release began it" if note.table is None else f"{version} is not in its history"
         return (
             f"batch {note.batch} of range {self.range_id!r} was begun by attempt {note.attempt}, and whether it is in "
-            f"the table cannot be known any more: {since}, and {silent} rows do not say where they came from. Look "
-            f"there for rows with order times up to {note.end.floor.lowest} ms: delete what is of the range, abandon "
-            "the range, and load it again"
+            f"the table cannot be known any more: {version} is not in its history, and {silent} rows do not say "
+            f"where they came from. Look there for rows with order times up to {note.end.floor.lowest} ms: delete what "
+            "is of the range, abandon the range, and load it again"
         )
 
 

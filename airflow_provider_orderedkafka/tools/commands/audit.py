@@ -107,7 +107,7 @@ def _chosen(where: Where, range_id: str | None) -> dict[str, Report | None]:
     found = {
         report.range_id if report is not None else name: report
         for name, report in sorted(reports_at(where.checkpoint).items(), key=_begun)
-        if report is None or where.load is None or report.range is None or report.range.load == where.load
+        if report is None or where.load is None or report.range.load == where.load
     }
     if not found:
         raise SettingError(
