@@ -348,7 +348,7 @@ class Progress(Document):
     order_time: int | None
     seconds_left: int | None
     batches: int
-    about: bool
+    about: bool = False
     running: int | None = None
     tasks: int | None = None
     tasks_done: int | None = None

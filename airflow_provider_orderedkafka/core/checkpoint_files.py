@@ -29,7 +29,7 @@ FAILURE: Final = "failure.json"
 REPORT: Final = "report.json"
 DOCUMENT: Final = ".json"
 
-AFTER_THE_RANGE = frozenset({SETUPS, JOBS, LEASES, NOTES, ALLOTMENTS, COUNTS, PLAN})
+AFTER_THE_RANGE = frozenset({SETUPS, JOBS, LEASES, NOTES, ALLOTMENTS, COUNTS, PLAN, FAILURE, REPORT})
 """What is only ever written once the range lies there."""
 
 SIGNS = (RANGE, REPORT, FAILURE)

@@ -28,17 +28,14 @@ SPEAKERS = (
     *("core/notation/subscriptions.py", "spark/connector", "spark/application/command.py"),
     *("tools", "reader.py"),
 )
-OF_AN_OLDER_RELEASE = ("loads/loading.py",)
-"""What it noted of a range that is open, as options in small letters."""
 
 HOMES = {"airflow_provider_orderedkafka.job", "airflow_provider_orderedkafka.outputs"}
 OTHER_FORMS = {
-    "Job": {"job.py", "loads/loading.py", "parsing.py", "spark/application/command.py"},
+    "Job": {"job.py", "parsing.py", "spark/application/command.py"},
     "Work": {"operators/resolve.py", "operators/submit.py", "spark/application/command.py"},
     "named": {"job.py", "parsing.py", "spark/application/command.py"},
 }
-"""Who makes one, or reads it from a text: an older release's is compared, parsing checks one,
-works travel from the operators to the command line."""
+"""Who makes one, or reads it from a text: parsing checks one, works travel from the operators to the command line."""
 
 
 def told(path):
@@ -58,8 +55,7 @@ def texts_of(path):
 
 @pytest.mark.parametrize("path", listeners(), ids=label)
 def test_no_module_but_those_that_read_a_command_line_names_an_option_or_a_flag(path):
-    names = NAMES if told(path) in OF_AN_OLDER_RELEASE else IN_ANY_CASE
-    assert texts_of(path) & (names | FLAGS) == WITH_A_WORK.get(told(path), set())
+    assert texts_of(path) & (IN_ANY_CASE | FLAGS) == WITH_A_WORK.get(told(path), set())
 
 
 @pytest.mark.parametrize("name", OTHER_FORMS)

@@ -51,13 +51,6 @@ def test_partitions_that_began_anew_are_read_back_as_such(config, load, ledger):
     assert (mirror.read().place, mirror.read().whole) == (rewound.place, True)
 
 
-def test_a_mirror_that_an_older_release_wrote_has_no_dead_letters(config, load, ledger):
-    metadata = '{"by":"orderedkafka","floor":[1],"instance":"one","revision":3,"rows":42}'
-    write_commits(config, group_of(load), {p: GroupOffset(at, metadata) for p, at in ledger.place.offsets.items()})
-    found = GroupMirror(config, load, lambda: ledger.place.offsets).read()
-    assert (found.rows, found.dead_letters) == (42, 0)
-
-
 def test_a_mirror_that_is_behind_or_missing_is_repaired(config, load, ledger):
     mirror = GroupMirror(config, load, lambda: ledger.place.offsets)
     mirror.check(at(ledger, 0))

@@ -1,7 +1,6 @@
 """What of a batch is found in its outputs again."""
 
 import itertools
-import struct
 import threading
 import time
 from contextlib import contextmanager
@@ -13,7 +12,6 @@ from support.records import Record
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.errors import UnknownTopicError
 from airflow_provider_orderedkafka.kafka.lookup.log import Fence, ended
-from airflow_provider_orderedkafka.kafka.provenance import HEADER
 from airflow_provider_orderedkafka.kafka.replay.landed import LandedFilter
 from airflow_provider_orderedkafka.kafka.replay.replays import (
     BegunBatch,
@@ -137,22 +135,6 @@ def test_several_rows_of_a_record_are_found_one_by_one(topics, records, config):
     ]
     assert write(rows(), settings).rows == 14
     assert sorted(int(record.value) for record in records.read(topic)) == list(range(30))
-
-
-def header_of_version_1(batch, row, offset):
-    return b"\x01\x02r1" + struct.pack(">IIQiqq", batch, 0, row, 2, offset, 0) + b"orders"
-
-
-def test_rows_of_a_batch_that_version_1_began_are_the_first_of_their_records_or_unnamed(topics, records, config, put):
-    topic = topics.create()
-    note = ends(records, topic)
-    old = [(4, 0, 5), (4, 1, 6), (3, 0, 9)]
-    records.produce(topic, [Record(b"v", headers=[(HEADER, header_of_version_1(*each))]) for each in old])
-    put(topic, first=7, most=1)
-    for at_most_one, expected in ((True, ([5, 6, 7], 0)), (False, ([7], 2))):
-        batch = BegunBatch("r1", START, END, batch=4, at_most_one=at_most_one)
-        found = find_landed(at(config), batch, NotedOutputs((topic,), note))
-        assert (offsets_of(found.landed), found.unnamed) == expected
 
 
 def test_rows_without_a_source_are_counted(topics, records, config):

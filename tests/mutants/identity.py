@@ -122,7 +122,7 @@ MUTANTS = [
     (
         "one range is taken for another that begins alike",
         f"{PACKAGE}/kafka/provenance.py",
-        {"return bytes((version, len(name))) + name": "return bytes((version,)) + name"},
+        {"return bytes((VERSION, len(name))) + name": "return bytes((VERSION,)) + name"},
         ("tests/property/test_provenance.py",),
     ),
     (
@@ -146,7 +146,7 @@ MUTANTS = [
     (
         "a report of another range of the same name is believed",
         f"{PACKAGE}/core/documents.py",
-        {'and self.fingerprint in {"", loaded.fingerprint}': ""},
+        {"and self.range.fingerprint == loaded.fingerprint": ""},
         ("tests/unit/test_checkpoint.py",),
     ),
     (

@@ -67,7 +67,7 @@ MUTANTS = [
     (
         "another table of the same name is taken for the one that was noted",
         COMMITS,
-        {"same = noted is not None and noted.table in {history.table, history.name}": "same = noted is not None"},
+        {"same = noted is not None and noted.table == history.table": "same = noted is not None"},
         (*HISTORY, *MODEL),
     ),
     (

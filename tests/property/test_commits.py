@@ -98,7 +98,7 @@ def test_a_batch_landed_or_did_not_or_it_is_said_that_the_history_does_not_tell(
 @pytest.mark.parametrize(
     ("seen", "what"),
     [
-        (None, "a note of an earlier release"),
+        (None, "a table before what it had of the range was deleted"),
         (TableVersion("another", 1), "a table that was dropped and made again"),
         (TableVersion("another", None), "a table that was dropped and made again"),
         (TableVersion("t", None), "a table that somebody else began, or began again"),
@@ -108,13 +108,6 @@ def test_a_batch_landed_or_did_not_or_it_is_said_that_the_history_does_not_tell(
 def test_what_was_not_seen_is_not_known(seen: TableVersion | None, what: str) -> None:
     found = search(History("t", [Commit(1, None)]), seen, RANGE, BATCH)
     assert (found.found, found.whole) == ((), False), what
-
-
-def test_a_table_is_known_by_its_name_where_an_earlier_release_has_noted_that() -> None:
-    found = search(
-        History("id", [Commit(2, 1), Commit(1, None)], "lake.orders"), TableVersion("lake.orders", 1), RANGE, BATCH
-    )
-    assert (found.found, found.whole) == ((), True)
 
 
 def test_a_range_that_is_loaded_again_does_not_take_its_first_commits_for_its_own() -> None:

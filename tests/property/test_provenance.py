@@ -1,7 +1,5 @@
 """What a header is made of can be read from it again."""
 
-import struct
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -67,11 +65,6 @@ def test_rows_with_and_without_a_source_may_come_together():
 def test_provenance_prints_as_a_position(ordinal, said):
     [value] = Stamp("r1").headers(source_of(("orders", 1, 17, 1_000)), np.array([ordinal]))
     assert str(read_provenance([(HEADER, bytes(value))])) == said
-
-
-def test_a_header_of_version_1_is_read_as_the_first_row_of_its_record():
-    value = b"\x01\x02r1" + struct.pack(">IIQiqq", 4, 3, 2**40 + 5, 1, 17, 1_000) + b"orders"
-    assert read_provenance([(HEADER, value)]) == Provenance("r1", TopicPartition("orders", 1), 17, 0, 1_000)
 
 
 @pytest.mark.parametrize("headers", [None, [], {}, [("other", b"x")]])

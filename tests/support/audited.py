@@ -102,12 +102,10 @@ class Written:
             partition = TopicPartition(*row.source.position[:2])
             read[partition] = read.get(partition, 0) + 1
         said = plain_report(
-            range_id=name,
             stop=loaded.end,
             batches=1,
             rows_read=len(rows),
             rows_emitted=len(rows),
-            fingerprint=loaded.fingerprint,
             range=loaded,
             destination=Destination(f"topic:{self.output}", copied=True, keep_order="key"),
             before=before,

@@ -128,7 +128,7 @@ class Large:
         """What an application says that has loaded all of it."""
         loaded, late = self.range, self.tally.late_in
         sums = {"rows_read": loaded.offsets, "rows_emitted": loaded.offsets, "late": len(late), "late_in": late}
-        return plain_report(range_id=loaded.id, stop=loaded.end, fingerprint=loaded.fingerprint, batches=1, **sums)
+        return plain_report(range=loaded, stop=loaded.end, batches=1, **sums)
 
     def _new_folder(self) -> Path:
         return Path(tempfile.mkdtemp(dir=self._folder))
@@ -159,7 +159,7 @@ class Large:
         assert found.range is not None
         begun = loading.load(books, found.range.id, lambda *_: "there", self.job)
         assert begun.range is not None
-        self.world.reports["there"] = replace(self.report, fingerprint=begun.range.fingerprint)
+        self.world.reports["there"] = replace(self.report, range=begun.range)
         done = loading.commit(books, found.range.id, MirrorByHand())
         assert done.ledger is not None
         assert done.ledger.place.offsets == self.range.end.offsets

@@ -47,7 +47,7 @@ def a_range(range_id: str, revision: int, start: int, end: int, load: str = LOAD
 
 def a_report(loaded: Range, attempt: int, *, complete: bool = True) -> Report:
     return plain_report(
-        range_id=loaded.id,
+        range=loaded,
         attempt=attempt,
         complete=complete,
         stop=loaded.end,
@@ -56,7 +56,6 @@ def a_report(loaded: Range, attempt: int, *, complete: bool = True) -> Report:
         rows_emitted=loaded.offsets,
         ended_at=1,
         error=None if complete else "killed",
-        fingerprint=loaded.fingerprint,
     )
 
 

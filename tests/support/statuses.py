@@ -99,10 +99,12 @@ class Story:
         self._change(status.failed, loaded, why)
 
     def commit(self, loaded: Range, **doubts: int) -> None:
+        opened = lifecycle.opened(self.ledger, loaded.id, self.updater().run)
+        loaded = replace(loaded, ledger_revision=opened.revision)
         rows = loaded.offsets - 120
         took = min(rows // 9, MINUTE) + self.runs * 389 % 2_000
         report = plain_report(
-            range_id=loaded.id,
+            range=loaded,
             stop=loaded.end,
             rows_read=rows,
             rows_emitted=rows,
@@ -113,8 +115,6 @@ class Story:
             ended_at=self.at + took,
             **doubts,
         )
-        opened = lifecycle.opened(self.ledger, loaded.id, self.updater().run)
-        loaded = replace(loaded, ledger_revision=opened.revision)
         self.ledger = lifecycle.committed(opened, loaded, report, self.updater().run, self.at + took)
         self.place = self.ledger.place
         assert self.status is not None

@@ -1,10 +1,7 @@
 """A range whose load got another job since it was planned."""
 
-from dataclasses import replace
-
 import pytest
 from support.interleaving import Killed
-from support.messages import says
 from support.runs import World, abandon
 
 from airflow_provider_orderedkafka.errors import LifecycleError
@@ -13,7 +10,6 @@ from airflow_provider_orderedkafka.outputs import KafkaOutput
 
 BEFORE = Job(KafkaOutput("a"))
 AFTER = Job(KafkaOutput("b", keep_order=None))
-OF_AN_OLDER_RELEASE = "application='packaged'\nkeep_order='key'\noutput=None\noutput_topic='a'"
 
 
 @pytest.fixture
@@ -102,39 +98,6 @@ def test_a_range_that_is_loaded_already_is_committed_whatever_is_set_now(world):
     run.load("range-1", job=AFTER)
     run.commit("range-1")
     assert (world.ledger.revision, job_in(world)) == (1, BEFORE)
-
-
-def begun_by_an_older_release(world, digest):
-    run = world.run("d/a")
-    with pytest.raises(Killed):
-        run.load(run.resolve(), die=True)
-    store = world.ledger_store
-    found = store.range("range-1")
-    store.replace_range(replace(found, digest=digest), found)
-    return run
-
-
-def test_a_range_that_an_older_release_began_goes_on_with_what_it_noted(world):
-    run = begun_by_an_older_release(world, OF_AN_OLDER_RELEASE)
-    run.load(run.resolve(BEFORE), job=BEFORE)
-    assert job_in(world) == BEFORE
-    run.commit("range-1")
-
-
-@pytest.mark.parametrize(
-    ("digest", "said"),
-    [
-        (OF_AN_OLDER_RELEASE, "to.topic ... 'a' ... 'b'"),
-        ("output='{{ params.target }}'", "\"output='{{ params.target }}'\""),
-        ("sink_options={'topic': 'a', 'kafka.bootstrap.servers': 'b:9'}", "kafka.bootstrap.servers"),
-        ("output_topic=SECRET(", "'output_topic=SECRET('"),
-    ],
-)
-def test_what_an_older_release_noted_otherwise_or_cannot_be_compared_is_refused_in_words(world, digest, said):
-    run = begun_by_an_older_release(world, digest)
-    with pytest.raises(LifecycleError) as refused:
-        run.resolve(AFTER)
-    assert says(str(refused.value), said)
 
 
 def test_an_attempt_that_finds_nothing_of_the_one_before_is_refused_before_it_is_counted(world):

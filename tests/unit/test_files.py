@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support.memory_state import MemoryState
 
-from airflow_provider_orderedkafka.core.commits import name_of, search
+from airflow_provider_orderedkafka.core.commits import name_of
 from airflow_provider_orderedkafka.outputs import FilesOutput
 from airflow_provider_orderedkafka.spark.tables.table import Write
 from airflow_provider_orderedkafka.spark.tables.table_formats import Files
@@ -24,7 +24,7 @@ class Folder:
 
     def files(self, range_name: str = "r1", counted: int = 0) -> Files:
         state: Any = MemoryState(self.documents, LAKE)
-        files = Files(state, FilesOutput(LAKE), "r1", range_name, counted)
+        files = Files(state, FilesOutput(LAKE), range_name, counted)
         files.prepare(self.rows())
         return files
 
@@ -85,7 +85,7 @@ def test_of_two_writes_of_a_batch_the_first_to_finish_counts_and_the_other_leave
 
 
 def test_what_killed_attempts_left_of_a_batch_goes_once_it_is_complete(folder: Folder) -> None:
-    for left in ("killed/part-0", "part-of-an-earlier-release", "_SUCCESS"):
+    for left in ("killed/part-0", "part-of-another", "_SUCCESS"):
         folder.documents[f"{LAKE}/range_id=r1/batch=1/{left}"] = "rows"
     folder.documents[f"{LAKE}/range_id=r1/batch=2/running/part-0"] = "rows"
     folder.write(folder.files(), "a")
@@ -98,27 +98,6 @@ def test_an_attempt_that_was_killed_between_its_manifest_and_what_others_left_is
     folder.documents[f"{LAKE}/range_id=r1/batch=1/killed/part-0"] = "rows"
     folder.files(counted=0)
     assert folder.listed == folder.there
-
-
-def test_counted_batches_that_an_earlier_release_did_not_list_are_listed(folder: Folder) -> None:
-    for batch in (1, 2, 3):
-        folder.documents[f"{LAKE}/range_id=r1/batch={batch}/part-0"] = "rows"
-        folder.documents[f"{LAKE}/range_id=r1/batch={batch}/_SUCCESS"] = ""
-    files = folder.files(counted=2)
-    assert folder.listed == ["range_id=r1/batch=1/part-0", "range_id=r1/batch=2/part-0"]
-    assert search(files.history(3, None), files.version(3), "r1", 3).found == ()
-
-
-def test_a_batch_that_an_earlier_release_listed_has_landed(folder: Folder) -> None:
-    files = ["range_id=r1/batch=1/part-0"]
-    folder.documents[f"{LAKE}/{files[0]}"] = "rows"
-    for range_name in ("r1", "r1-again-1"):
-        manifest = {"version": 1, "name": f"{range_name}/1/a", "rows": 5, "files": files}
-        folder.documents[f"{LAKE}/_orderedkafka/r1/1.json"] = json.dumps(manifest)
-        found = folder.files(range_name)
-        noted = type(found.version(2))("", None)
-        assert [each.rows for each in search(found.history(1, noted), noted, range_name, 1).found] == [5]
-        assert folder.listed == files
 
 
 def test_a_batch_that_another_checkpoint_s_load_wrote_is_not_taken_for_this_one_s(folder: Folder) -> None:

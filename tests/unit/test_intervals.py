@@ -9,13 +9,11 @@ from support.interleaving import Killed, at
 from support.keeping import DictStore, DictView, FolderStore
 from support.runs import MirrorByHand, World, a_range, a_report
 
-from airflow_provider_orderedkafka.core import lifecycle
-from airflow_provider_orderedkafka.core.documents import Claim, Claims, Intervals, Open, Times
+from airflow_provider_orderedkafka.core.documents import Claims, Intervals, Times
 from airflow_provider_orderedkafka.core.lifecycle import Action
 from airflow_provider_orderedkafka.core.order.cuts import Floor
 from airflow_provider_orderedkafka.errors import LedgerChangedError, LifecycleError
 from airflow_provider_orderedkafka.loads import ledger, loading, resolving
-from airflow_provider_orderedkafka.loads.resolving import RANGE_KEY, claim_key
 
 HOUR = 1_000
 SCHEDULED, MANUAL = "d/scheduled", "d/manual"
@@ -42,9 +40,9 @@ def an_interval(range_id, hour, hours=1):
     return replace(planned, kind="interval", start=start, end=end)
 
 
-def resolved(world, run, hour, hours=1, *, again=False, remembered=None):
+def resolved(world, run, hour, hours=1, *, again=False):
     books = world.run(run).books
-    memory = DictView(world.memories.setdefault(run, {RANGE_KEY: remembered}))
+    memory = DictView(world.memories.setdefault(run, {}))
     planned = an_interval(f"of-{run.rpartition('/')[2]}-{hour}", hour, hours)
     return resolving.resolve_interval(books, lambda: planned, times_of(hour, hours), again=again, memory=memory)
 
@@ -167,38 +165,6 @@ def test_intervals_with_other_times_load_nothing_twice(world):
     assert whole(world, "d/5", 5) is Action.START
 
 
-def earlier(world, run, hour):
-    """An interval that a release loaded whose claims had the run in their key."""
-    store, key = world.ledger_store, claim_key("orders", "interval", run, (hour * HOUR, (hour + 1) * HOUR))
-    planned = replace(an_interval(f"before-{hour}", hour), claim=key)
-    store.add_range(planned)
-    opened = Claim(Open(planned.id, run), (), planned.id)
-    after = lifecycle.claim_committed(opened, planned, a_report(planned, 0), run, now=hour * HOUR + 500)
-    store.save(after, None, key)
-    named = () if "claims" not in world.store.values else tuple(world.store.values["claims"]["keys"])
-    world.store.put("claims", {"keys": [*named, key], "version": 2})
-    return key
-
-
-def test_what_an_earlier_release_loaded_is_loaded_for_all_runs(world):
-    for hour in (1, 2, 3):
-        earlier(world, f"d/{hour}", hour)
-    assert [whole(world, MANUAL, hour) for hour in (3, 2, 1)] == [Action.SKIP] * 3
-    assert resolved(world, "d/2", 2).action is Action.EMIT_AGAIN
-    assert resolved(world, "d/2", 2, again=True).times == 1
-    assert world.ledger_store.intervals() == Intervals((times_of(1, hours=3),))
-    assert [whole(world, MANUAL, hour) for hour in (0, 4)] == [Action.START] * 2
-
-
-def test_a_run_of_an_earlier_release_goes_on_with_what_it_has_open(world):
-    store, key = world.ledger_store, claim_key("orders", "interval", SCHEDULED, (3 * HOUR, 4 * HOUR))
-    store.add_range(replace(an_interval("before", 3), claim=key))
-    store.save(Claim(Open("before", SCHEDULED), (), "before"), None, key)
-    assert resolved(world, SCHEDULED, 3).range.id == "before"
-    assert whole(world, SCHEDULED, 3) is Action.START
-    assert whole(world, MANUAL, 3) is Action.SKIP
-
-
 @given(st.data())
 def test_whatever_runs_do_in_whatever_order_an_hour_is_loaded_under_one_range(data):
     world, begun = World(data.draw(st.sampled_from([DictStore, FolderStore]))()), {}
@@ -243,14 +209,3 @@ def test_what_was_forgotten_is_not_loaded_a_second_time(world, two_are_kept):
 
 def claims(world):
     return Claims.from_value(world.store.values["claims"]).keys
-
-
-def test_what_an_earlier_release_may_have_forgotten_is_refused_to_other_runs(world, two_are_kept):
-    for hour in (3, 4):
-        earlier(world, f"d/{hour}", hour)
-    for hour in (0, 2):
-        with pytest.raises(LifecycleError, match="replay"):
-            resolved(world, MANUAL, hour)
-    key = claim_key("orders", "interval", "d/2", (2 * HOUR, 3 * HOUR))
-    assert resolved(world, "d/2", 2, remembered=key).action is Action.SKIP
-    assert [whole(world, MANUAL, hour) for hour in (3, 4, 5)] == [Action.SKIP, Action.SKIP, Action.START]

@@ -1,4 +1,4 @@
-"""The job: what may change while a range is loaded, and how an older release said the same."""
+"""The job: what may change while a range is loaded."""
 
 import json
 from dataclasses import fields, replace
@@ -15,7 +15,6 @@ from airflow_provider_orderedkafka.decoding.formats import Avro, Decode, Json
 from airflow_provider_orderedkafka.errors import DocumentError, SettingError
 from airflow_provider_orderedkafka.hooks.submission import SparkSubmit
 from airflow_provider_orderedkafka.job import LONGEST, RULES, Allow, Application, Job, Rows, Work
-from airflow_provider_orderedkafka.loads.loading import old_job
 from airflow_provider_orderedkafka.outputs import DeltaOutput, FilesOutput, IcebergOutput, KafkaOutput, NewTopics
 from airflow_provider_orderedkafka.spark.application.command import read_arguments
 from airflow_provider_orderedkafka.storage import LocalState
@@ -47,12 +46,14 @@ OTHERWISE = {
     (KafkaOutput, "provenance"): (KafkaOutput("a", provenance=False), KafkaOutput("a")),
     (KafkaOutput, "producer"): (KafkaOutput("a"), KafkaOutput("a", producer={"linger.ms": "9"})),
     (IcebergOutput, "table"): (TABLE, replace(TABLE, table="lake.shop.others")),
+    (IcebergOutput, "identity"): (TABLE, replace(TABLE, identity=False)),
     (IcebergOutput, "create"): (TABLE, replace(TABLE, create=False)),
     (IcebergOutput, "partition_by"): (TABLE, replace(TABLE, partition_by=())),
     (IcebergOutput, "properties"): (TABLE, replace(TABLE, properties={"a": "b"})),
     (IcebergOutput, "options"): (TABLE, replace(TABLE, options={"a": "b"})),
     (DeltaOutput, "path"): (DeltaOutput("/a"), DeltaOutput("/b")),
     (DeltaOutput, "table"): (DeltaOutput(table="a.b"), DeltaOutput(table="a.c")),
+    (DeltaOutput, "identity"): (DeltaOutput("/a"), DeltaOutput("/a", identity=False)),
     (DeltaOutput, "create"): (DeltaOutput("/a"), DeltaOutput("/a", create=False)),
     (DeltaOutput, "partition_by"): (DeltaOutput("/a"), DeltaOutput("/a", partition_by=())),
     (DeltaOutput, "properties"): (DeltaOutput("/a"), DeltaOutput("/a", properties={"a": "b"})),
@@ -134,46 +135,6 @@ def test_a_change_is_said_without_what_is_the_default():
 
 
 @pytest.mark.parametrize(
-    "digest",
-    [
-        "keep_order='key'\noutput=None\noutput_topic='orders-ordered'",
-        "keep_order='key'\noutput=None\noutput_topic='orders-ordered'\nsink_options={}\ntransform=None",
-        "keep_order='key'\noutput=None\noutput_topic=None\nsink_options={'topic': 'orders-ordered'}",
-        "keep_order='key'\noutput=None\noutput_topic='orders-ordered'\nsink_options={'keepOrder': 'key'}",
-        "keep_order='key'\noutput={'options': {'usePartition': 'false'}}\noutput_topic='orders-ordered'",
-        "keep_order='none'\noutput=None\nsink_options={'topic': 'orders-ordered', 'keepOrder': 'key'}",
-    ],
-)
-def test_the_six_spellings_of_one_output_of_an_older_release_are_one_job(digest):
-    now = Job(KafkaOutput("orders-ordered"))
-    assert not old_job(digest, now).changes(now)
-
-
-@pytest.mark.parametrize(
-    ("digest", "now"),
-    [
-        ("output={'kind': 'iceberg', 'table': 'lake.shop.orders'}\noutput_topic=None", Job(TABLE)),
-        ("output={'kind': 'delta', 'path': '/a', 'table': None}", Job(DeltaOutput("/a"))),
-        ("output={'kind': 'files', 'path': '/a', 'format': 'orc'}", Job(FilesOutput("/a", "orc"))),
-        ("output=None\nsink_options={'path': '/a', 'format': 'orc'}", Job(FilesOutput("/a", "orc"))),
-        ("output=None\nsink_options={'table': 'lake.shop.orders', 'format': 'iceberg'}", Job(TABLE)),
-        (
-            'decode=\'{"value": {"format": "avro", "registry": "main", "schema_changes": "add"}}\'\n'
-            "output=None\noutput_topic='a'\nsink_options={}\ntransform='m:f'",
-            Job(KafkaOutput("a"), Rows(decode=Decode(value=Avro(registry="main")), arrow_transform="m:f")),
-        ),
-        (
-            "application='mine.py'\noutput=None\noutput_topic='a'",
-            Job(KafkaOutput("a"), Rows(application=Application("mine.py", ["--more"]))),
-        ),
-    ],
-)
-def test_what_an_older_release_noted_is_known_again(digest, now):
-    assert not old_job(digest, now).changes(now)
-    assert old_job(digest, now).changes(Job(KafkaOutput("elsewhere")))
-
-
-@pytest.mark.parametrize(
     ("make", "said"),
     [
         (lambda: Rows(transform="m:f", arrow_transform="m:g"), "Rows ... transform ... arrow_transform"),
@@ -186,6 +147,7 @@ def test_what_an_older_release_noted_is_known_again(digest, now):
         (lambda: Allow(0, to="dead"), "Allow ... 1 ... 0"),
         (lambda: Allow(True, to="dead"), "Allow ... 1 ... True"),
         (lambda: Allow(1, to=""), "Allow to= "),
+        (lambda: Allow(1, to=IcebergOutput("a.b", identity=False)), "identity=False"),
         (lambda: Job(KafkaOutput("a"), Rows(bad_records=Allow(1, to=TABLE))).check(), "to=IcebergOutput( ... Allow("),
         (lambda: Job(KafkaOutput("a"), Rows(bad_records=Allow(1, to="a"))).check(), "'a'"),
         (lambda: Application("a.py", "--all"), "Application arguments"),
@@ -202,7 +164,7 @@ def test_what_cannot_work_is_refused_where_it_is_written_down(make, said):
 def test_a_work_of_a_later_release_is_refused_in_one_sentence():
     with pytest.raises(DocumentError) as refused:
         Work.from_text('{"version": 99}')
-    assert says(str(refused.value), "work: 'version' ... 1 to ... 99")
+    assert says(str(refused.value), "work: 'version' ... 1, ... 99")
 
 
 @pytest.mark.parametrize(

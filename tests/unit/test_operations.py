@@ -119,7 +119,7 @@ def test_a_load_of_whole_topics_does_not_become_one_of_chosen_partitions_nor_the
     world = World(store._store)
     books = world.run("d/1").books
     looked = partial(look, books, world.mirror, lambda wanted: pytest.fail("nothing is added"), home=Home("d"))
-    assert looked(before).chosen is isinstance(before, Assigned), "what an older release has not said is taken as it is"
+    assert looked(before).chosen is isinstance(before, Assigned), "what is not known is taken as it is"
     with pytest.raises(LifecycleError) as refused:
         looked(after)
     assert f"orderedkafka ledger rewind {LOAD} --to" in str(refused.value)

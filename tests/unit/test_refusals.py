@@ -100,7 +100,7 @@ def test_an_environment_that_is_too_deep(monkeypatch):
     ids=["64 bits", "no number", "no text", "depth"],
 )
 def test_a_document(before, after, said):
-    text = Claim(OPEN, ()).to_text()
+    text = Claim(OPEN, (), OPEN.range_id).to_text()
     assert before in text
     with pytest.raises(DocumentError, match=naming(said)):
         Claim.from_text(text.replace(before, after))
@@ -114,7 +114,7 @@ def test_an_offset_in_a_document():
 
 @pytest.mark.parametrize("place", [(-2, 5), (0, -1)])
 def test_a_header_that_names_no_position(place):
-    value = b"\1\1r" + bytes(16) + struct.pack(">iqq", *place, 0) + b"orders"
+    value = b"\1\1r" + bytes(4) + struct.pack(">iqq", *place, 0) + b"orders"
     with pytest.raises(DocumentError, match=HEADER):
         read_provenance([(HEADER, value)])
 

@@ -81,24 +81,13 @@ def test_two_ranges_of_the_same_run_and_times_in_two_airflows_are_two_ranges(wor
     assert world.ledger_store.claim("own").range_id == "r1"
 
 
-def test_a_claim_of_version_1_goes_on_under_its_own_key(world):
-    store = world.ledger_store
-    store.add_range(a_range("own", 0, 5, 9))
-    store.save(Claim(Open("own", "d/replay"), ()), None, "own")
-    assert resolved(world, a_range("r2", 0, 5, 12)).range == a_range("own", 0, 5, 9)
-    assert loaded(world, "own").checkpoint == "own/0"
-    assert loading.commit(world.run("d/replay").books, "own", MirrorByHand()).action is Action.MOVE
-    assert resolved(world).action is Action.EMIT_AGAIN
-    assert resolved(world, again=True).range.id == "own"
-
-
 def test_another_airflow_s_report_of_the_same_name_proves_nothing_and_another_run_leads_out(world):
-    store, ours = world.ledger_store, replace(a_range("own", 0, 5, 9), kind="replay")
+    store, ours = world.ledger_store, replace(a_range("own", 0, 5, 9), kind="replay", claim="own")
     store.add_range(ours)
-    store.save(Claim(Open("own", "d/replay"), ()), None, "own")
+    store.save(Claim(Open("own", "d/replay"), (), "own"), None, "own")
     todo = loaded(world, "own")
     theirs = replace(ours, cluster_id="another cluster")
-    world.reports[todo.checkpoint] = replace(a_report(theirs, 1), fingerprint=theirs.fingerprint)
+    world.reports[todo.checkpoint] = a_report(theirs, 1)
     books, before = world.run("d/replay").books, store.claim("own")
     for step in (
         lambda: loading.load(books, "own", lambda *_: ""),
@@ -112,13 +101,6 @@ def test_another_airflow_s_report_of_the_same_name_proves_nothing_and_another_ru
     )
     again = loading.load(world.run("d/other").books, "r2", lambda loaded, times: f"{loaded.id}/{times}")
     assert (again.action, again.checkpoint) == (Action.START, "r2/0")
-
-
-def test_a_report_of_version_1_is_taken_by_its_name(world):
-    resolved(world)
-    todo = loaded(world)
-    world.reports[todo.checkpoint] = replace(a_report(todo.range, 1), fingerprint="")
-    assert loading.commit(world.run("d/replay").books, "r1", MirrorByHand()).action is Action.MOVE
 
 
 def test_it_is_kept_over_retries_and_passed_on_to_the_commit_once_it_is_committed(world):

@@ -1,13 +1,11 @@
 """What the row limit leaves from run to run, as the ledger and its mirror know it."""
 
-import json
 from dataclasses import replace
 
 import pytest
 from support.runs import LOAD, TOPICS, MirrorByHand, World, a_person, a_range, a_report, place
 
 from airflow_provider_orderedkafka.core import lifecycle
-from airflow_provider_orderedkafka.core.documents import Ledger
 from airflow_provider_orderedkafka.core.next_range import limit_spent, rows_left
 from airflow_provider_orderedkafka.loads import ledger_operations
 
@@ -32,13 +30,6 @@ def test_the_sentence_of_a_spent_limit_says_where_its_rows_went(ledger):
     assert (limit_spent(ledger, 21), limit_spent(ledger, None)) == (None, None)
     clean = replace(ledger, rows_emitted=20, dead_letters=0)
     assert limit_spent(clean, 20) == "the row limit of 20 rows is spent: 20 were written; raise it to go on"
-
-
-def test_a_ledger_of_an_older_release_goes_on_from_the_rows_that_it_knows(ledger):
-    value = json.loads(ledger.to_text())
-    del value["dead_letters"]
-    older = Ledger.from_text(json.dumps({**value, "version": 1}))
-    assert (older.dead_letters, rows_left(25, older.rows)) == (0, 15)
 
 
 def test_a_ledger_restored_from_its_mirror_knows_the_dead_letters(ledger):

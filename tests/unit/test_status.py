@@ -19,7 +19,15 @@ BEGIN = Place(Offsets({FIRST: 100, SECOND: 50}), Floor(1_000))
 END = Place(Offsets({FIRST: 130, SECOND: 60}), Floor(5_000))
 RANGE = plain_range(reason="40 offsets in 2 partitions", start=BEGIN, end=END, planned_at=6_000)
 REPORT = plain_report(
-    stop=END, rows_read=38, rows_emitted=37, late=2, dead_letters=1, batches=3, started_at=7_000, ended_at=9_000
+    range=RANGE,
+    stop=END,
+    rows_read=38,
+    rows_emitted=37,
+    late=2,
+    dead_letters=1,
+    batches=3,
+    started_at=7_000,
+    ended_at=9_000,
 )
 LEDGER = lifecycle.first_look("orders", instance="i", home_dag="d", place=BEGIN, topics={"orders": "id"}, now=0)
 SEEN = Verdict(

@@ -46,29 +46,6 @@ def test_a_range_that_another_run_has_loaded_meanwhile_is_nothing_to_do(runs):
     assert by_hand.begun(one, RANGE, "because")[0] is None
 
 
-def test_a_ledger_of_an_earlier_release_is_taken_over_once_and_by_nobody_who_stood_still(runs):
-    ledger = runs[0].store.ledger()
-    state = MemoryState({"old/ledger.json": ledger.to_text(), f"old/{RANGE.id}.json": RANGE.to_text()}, "old")
-    moved = replace(ledger, rows_emitted=7)
-
-    def another_run(_):
-        state.touch = lambda _: None
-        store = by_hand.books_of(state, lambda: 1, lambda _: state).store
-        store.save(moved, ledger)
-
-    for touches in range(1, 5):
-        before, state.touch = dict(state.documents), after(touches, another_run)
-        assert by_hand.books_of(state, lambda: 1, lambda _: state).store.ledger() == moved
-        assert "ledger.json" not in state.names()
-        state.documents = before
-
-
-def after(touches, call):
-    """Something that is called at the n-th touch."""
-    left = iter(range(touches, 0, -1))
-    return lambda where: call(where) if next(left, 0) == 1 else None
-
-
 @pytest.mark.parametrize("first", [0, 1])
 def test_whoever_sees_the_range_loaded_moves_the_ledger_and_the_other_one_ends_well_too(runs, first):
     todo = load(runs[1], RANGE.id, lambda loaded, _: loaded.id)

@@ -95,7 +95,7 @@ class Checkpoint:
             self._check_bound(loaded, report.range_id, same=report.is_of(loaded))
             if report.complete:
                 return
-        if report is not None or AFTER_THE_RANGE.intersection(self.state.names()):
+        if AFTER_THE_RANGE.intersection(self.state.names()):
             raise self._gone("has lost what was noted of the range: part of it was deleted")
         if (attempt or 1) > 1:
             raise self._gone(f"has nothing of the attempts before attempt {attempt}: is it another machine's disk?")
