@@ -1,11 +1,9 @@
 """Ranges without Airflow: resolved by the application itself, from its options and what lies under its checkpoint."""
 
 import errno
-import json
 import os
-from dataclasses import MISSING, fields, replace
+from dataclasses import replace
 from pathlib import Path
-from shutil import rmtree
 from typing import Any
 
 import pytest
@@ -180,9 +178,8 @@ def failing(_: object) -> object:
 
 
 @pytest.mark.versions
-@pytest.mark.parametrize("by", ["this release", "an earlier one"])
 def test_by_hand_a_run_that_failed_takes_the_same_range_up_again(
-    app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str], by: str
+    app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source, output, argv = copying(topics, records)
     with pytest.raises(SystemExit) as caught:
@@ -192,8 +189,6 @@ def test_by_hand_a_run_that_failed_takes_the_same_range_up_again(
     assert says(told, "ValueError: ... - at test_by_hand.py:")
     assert 'raise ValueError("not today")' in told
     begun = Range.from_text(open_range(app).read_text())
-    if by == "an earlier one":
-        open_range(app).rename(app.checkpoint / "range.json")
     records.produce(source, events(40, 2))
     resumed, following = app.run(*argv), app.run(*argv)
     assert f"range {begun.id}: " in capsys.readouterr().out
@@ -213,41 +208,6 @@ def test_by_hand_a_range_whose_run_was_killed_before_the_ledger_moved_is_closed_
     assert (again.range_id[:12], again.attempt, again.rows_emitted) == ("range-000001", 1, 60)
     assert (following.range_id[:12], following.rows_emitted) == ("range-000002", 40)
     assert len(records.read(output)) == 100
-
-
-def as_released(checkpoint: Path) -> str:
-    """Turn what lies under a checkpoint into what the first release left there; answer the range's id."""
-    ledger = json.loads(ledger_of(checkpoint).to_text())
-    begun, released = ledger["open"]["range_id"], "range-000001"
-    (checkpoint / f"{begun}.json").rename(checkpoint / "range.json")
-    (checkpoint / "ledger.json").write_text(json.dumps(ledger))
-    rmtree(checkpoint / "ledger")
-    for path in checkpoint.rglob("*.json"):
-        kind = {"ledger": Ledger, "range": Range, "report": Report}.get(path.stem)
-        if kind is not None:
-            later = {each.name for each in fields(kind) if each.default is not MISSING}
-            value = json.loads(path.read_text().replace(begun, released))
-            path.write_text(json.dumps({**{k: v for k, v in value.items() if k not in later}, "version": 1}))
-    ledger = json.loads((checkpoint / "ledger.json").read_text())
-    ledger["open"] = {"range_id": released, "owner": "by hand", "attempt": 0, "checkpoint": None}
-    (checkpoint / "ledger.json").write_text(json.dumps(ledger))
-    (checkpoint / begun).rename(checkpoint / released)
-    return released
-
-
-@pytest.mark.parametrize("loaded", [False, True], ids=["before it was loaded", "before the ledger moved"])
-def test_by_hand_a_range_that_the_first_release_left_open_is_finished_and_loaded_once(
-    app: Application, topics: Topics, records: Records, monkeypatch: pytest.MonkeyPatch, *, loaded: bool
-) -> None:
-    source, output, argv = copying(topics, records)
-    run_until_the_ledger_moves(app, monkeypatch, *argv, transform=None if loaded else failing)
-    released = as_released(app.checkpoint)
-    records.produce(source, events(40, 2))
-    resumed, following = app.run(*argv), app.run(*argv)
-    assert (resumed.range_id, resumed.rows_emitted, following.rows_emitted) == (released, 60, 40)
-    assert following.range_id.startswith("range-000002-")
-    assert len(records.read(output)) == len({stamp(each).source for each in records.read(output)}) == 100
-    assert "ledger.json" not in app.left()
 
 
 def test_by_hand_an_open_range_whose_document_is_lost_is_refused(
@@ -348,7 +308,7 @@ def test_by_hand_an_output_on_another_cluster_than_a_batch_was_begun_on_is_refus
         with pytest.raises(SystemExit) as caught:
             app.run(*argv)
         assert caught.value.code == 2
-        assert says(capsys.readouterr().err, f"'{output}' ... '{elsewhere.cluster_id}'")
+        assert says(capsys.readouterr().err, f"output on the cluster '{elsewhere.cluster_id}', now")
         assert records.read(output) == []
 
 

@@ -185,7 +185,9 @@ MUTANTS = [
         "settings that were deleted fit",
         f"{PACKAGE}/spark/state/checkpoint.py",
         {
-            "        if begun is None or job is None:\n": "        if begun is None or job is None:\n            return\n"
+            "        if begun is None or job is None:\n            raise": (
+                "        if begun is None or job is None:\n            return\n            raise"
+            ),
         },
         ("tests/unit/test_checkpoint.py",),
     ),

@@ -232,4 +232,4 @@ class TableWorld(World):
         if not isinstance(output, FilesOutput):
             return self.table
         state: Any = MemoryState(self.files, FOLDER, self._touch)
-        return Files(state, output, frames.loaded.id, name_at(checkpoint, frames.loaded.id))
+        return Files(state, output, name_at(checkpoint, frames.loaded.id))
