@@ -68,8 +68,10 @@ def what_is_next(changelog: str, current: str) -> str:
 
     Ends the script where the newest release in the changelog is not this version.
     """
-    sections = [(each["version"], each["text"]) for each in SECTION.finditer(changelog)]
-    (first, unreleased), (newest, _) = sections[:2]
+    (first, unreleased), *released = [(each["version"], each["text"]) for each in SECTION.finditer(changelog)]
+    if first == "Unreleased" and not released:
+        return f"nothing is released, so the next one is {current}"
+    newest = released[0][0] if released else None
     if first != "Unreleased" or newest != current:
         sys.exit(f"CHANGELOG.md has {first!r} and {newest!r} on top, and __version__ is {current!r}: see RELEASING.md")
     headings = re.findall(r"^### (\w+)$", unreleased, re.MULTILINE)

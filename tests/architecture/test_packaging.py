@@ -261,6 +261,11 @@ def test_the_next_version_follows_from_the_changelog(unreleased, said):
     assert RELEASE["what_is_next"](CHANGELOG.format(unreleased), "0.4.2") == said
 
 
+def test_before_the_first_release_the_next_version_is_that_of_the_checkout():
+    nothing_released = CHANGELOG.format("### Added\n\n- a\n").partition("## [0.4.2]")[0]
+    assert RELEASE["what_is_next"](nothing_released, "0.1.0") == "nothing is released, so the next one is 0.1.0"
+
+
 def test_a_version_that_is_not_the_changelog_s_newest_ends_the_rehearsal():
     with pytest.raises(SystemExit, match=r"'Unreleased' .*'0\.4\.2' .*'0\.5\.0'"):
         RELEASE["what_is_next"](CHANGELOG.format(""), "0.5.0")

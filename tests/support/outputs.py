@@ -46,7 +46,7 @@ class Stamp:
 def stamp(record: Seen) -> Stamp:
     """Read the header by its documented layout."""
     (value,) = [value for name, value in record.headers if name == "orderedkafka"]
-    assert value[0] == 2
+    assert value[0] == 1
     end = 2 + value[1]
     ordinal, partition, offset, order_time = struct.unpack_from(">Iiqq", value, end)
     topic = value[end + 24 :].decode()
