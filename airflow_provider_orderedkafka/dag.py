@@ -118,18 +118,7 @@ def ordered_load(
     :param wait: Which runs wait for enough: `"scheduled"` (also by assets; not a person's), `"always"`, or `"never"`.
     :param tasks: Further arguments of single tasks, such as `{"load": {"retries": 3, "pool": "spark"}}`.
     """
-    return _Group(
-        mode="incremental",
-        load=load,
-        to=to,
-        rows=rows,
-        spark=spark,
-        checkpoint=checkpoint,
-        asset=asset,
-        audit=audit,
-        tasks=tasks,
-        wait=wait,
-    ).made()
+    return _Group("incremental", load, to, rows, spark, checkpoint, asset, audit, tasks, wait=wait).made()
 
 
 @arguments(**OF_A_TASK | OF_A_REPLAY)
@@ -154,19 +143,7 @@ def ordered_intervals(
 
     All else is as for `ordered_load`.
     """
-    return _Group(
-        mode="interval",
-        load=load,
-        to=to,
-        rows=rows,
-        spark=spark,
-        checkpoint=checkpoint,
-        asset=asset,
-        audit=audit,
-        tasks=tasks,
-        wait=wait,
-        on_clear=on_clear,
-    ).made()
+    return _Group("interval", load, to, rows, spark, checkpoint, asset, audit, tasks, on_clear, wait=wait).made()
 
 
 @arguments(**OF_A_TASK)
@@ -197,24 +174,11 @@ def ordered_replay(
     All else is as for `ordered_load`.
     """
     return _Group(
-        mode="replay",
-        load=load,
-        to=to,
-        rows=rows,
-        spark=spark,
-        checkpoint=checkpoint,
-        asset=asset,
-        audit=audit,
-        tasks=tasks,
-        on_clear=on_clear,
-        start=start,
-        end=end,
-        row_limit=row_limit,
-        dry_run=dry_run,
+        "replay", load, to, rows, spark, checkpoint, asset, audit, tasks, on_clear, start, end, row_limit, dry_run
     ).made()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class _Group:
     """What the tasks of a load are made of; what is left at its default means nothing in that mode."""
 
@@ -227,12 +191,12 @@ class _Group:
     asset: "Asset | None"
     audit: bool
     tasks: Mapping[str, Mapping[str, Any]] | None
-    wait: Wait = "never"
     on_clear: OnClear = "skip"
     start: Any = None
     end: Any = None
     row_limit: int | str | None = None
     dry_run: bool | str = False
+    wait: Wait = "never"
 
     def made(self) -> OrderedLoadGroup:
         """The group, in the DAG that is being defined; `SettingError` where something does not go together."""
@@ -261,28 +225,36 @@ class _Group:
         check_job(load, to, self.rows)
         check_form(load, self.rows, fields_of(group.dag, "replay" if self.mode == "replay" else "load"))
         if self.audit:
-            check_audit(load, to, self.rows, audit=self.audit)
+            check_audit(load, to, self.rows)
         return replace(self, to=to)
-
-    def _tasks(self, dag: "DAG") -> dict[str, Any]:
-        resolve = self._resolve()
-        loading = self._loading(dag, resolve)
-        tasks: dict[str, Any] = {"resolve": resolve, "load": loading, "commit": self._commit(resolve)}
-        if self.wait != "never":
-            tasks["wait"] = self._wait(self.wait)
-            tasks["wait"] >> resolve
-        resolve >> loading >> tasks["commit"]
-        if self.audit:
-            tasks["audit"] = self._audit(resolve)
-            tasks["commit"] >> tasks["audit"]
-        return tasks
 
     def _more(self, task: str) -> Mapping[str, Any]:
         """Further arguments of a task, by its author."""
         return (self.tasks or {}).get(task, {})
 
-    def _wait(self, wait: Literal["scheduled", "always"]) -> BaseOperator:
-        return OffsetRangeSensor(task_id="wait", load=self.load, kind=self.mode, wait=wait, **self._more("wait"))
+    def _tasks(self, dag: "DAG") -> dict[str, Any]:
+        load, resolve = self.load, self._resolve()
+        loading = self._loading(dag, resolve)
+        commit = CommitOffsetRangeOperator(
+            task_id="commit", load=load, range_id=resolve.output, to=self.to, asset=self.asset, **self._more("commit")
+        )
+        tasks: dict[str, Any] = {"resolve": resolve, "load": loading, "commit": commit}
+        if self.wait != "never":
+            waiting = OffsetRangeSensor(task_id="wait", load=load, kind=self.mode, wait=self.wait, **self._more("wait"))
+            tasks["wait"] = waiting
+            waiting >> resolve
+        resolve >> loading >> commit
+        if self.audit:
+            tasks["audit"] = AuditOffsetRangeOperator(
+                task_id="audit",
+                load=load,
+                range_id=resolve.output,
+                checkpoint=self.checkpoint,
+                spark=self.spark if isinstance(self.spark, SparkSubmit) else SparkSubmit(),
+                **self._more("audit"),
+            )
+            commit >> tasks["audit"]
+        return tasks
 
     def _resolve(self) -> ResolveOffsetRangeOperator:
         return ResolveOffsetRangeOperator(
@@ -302,19 +274,21 @@ class _Group:
         )
 
     def _loading(self, dag: "DAG", resolve: ResolveOffsetRangeOperator) -> BaseOperator:
-        load, spark, rows = self.load, self.spark, self.rows
-        shipped = shipped_with(load.name, Path(dag.fileloc).parent, rows)
+        load, spark, rows, folder = self.load, self.spark, self.rows, Path(dag.fileloc).parent
+        shipped = shipped_with(load.name, folder, rows)
         if isinstance(spark, SparkSubmit):
             check_checkpoint(load, spark.conn_id, self.checkpoint)
+            if shipped is not None:
+                spark = replace(spark, py_files=",".join(filter(None, [spark.py_files, str(shipped)])))
             return SubmitOrderedLoadOperator(
                 task_id="load",
                 load=load,
                 range_id=resolve.output,
                 to=self.to,
                 rows=rows,
-                spark=spark if shipped is None else _shipping(spark, shipped),
+                spark=spark,
                 checkpoint=self.checkpoint,
-                application=_application(load, rows, dag),
+                application=_application(load, rows, folder),
                 **self._more("load"),
             )
         if isinstance(spark, Service):
@@ -323,36 +297,12 @@ class _Group:
             load,
             spark,
             resolve.task_id,
-            own=_own(rows) if isinstance(spark, Service) else _application(load, rows, dag),
+            own=_own(rows) if isinstance(spark, Service) else _application(load, rows, folder),
             to=self.to,
             rows=rows,
             checkpoint=self.checkpoint,
             more=self._more("load"),
         )
-
-    def _commit(self, resolve: ResolveOffsetRangeOperator) -> BaseOperator:
-        return CommitOffsetRangeOperator(
-            task_id="commit",
-            load=self.load,
-            range_id=resolve.output,
-            to=self.to,
-            asset=self.asset,
-            **self._more("commit"),
-        )
-
-    def _audit(self, resolve: ResolveOffsetRangeOperator) -> BaseOperator:
-        return AuditOffsetRangeOperator(
-            task_id="audit",
-            load=self.load,
-            range_id=resolve.output,
-            checkpoint=self.checkpoint,
-            spark=self.spark if isinstance(self.spark, SparkSubmit) else SparkSubmit(),
-            **self._more("audit"),
-        )
-
-
-def _shipping(spark: SparkSubmit, shipped: Path) -> SparkSubmit:
-    return replace(spark, py_files=",".join(filter(None, [spark.py_files, str(shipped)])))
 
 
 def _in_the_dag(load: OrderedLoad) -> OrderedLoadGroup:
@@ -372,12 +322,12 @@ def _own(rows: Rows) -> str:
     return "" if rows.application is None else rows.application.file
 
 
-def _application(load: OrderedLoad, rows: Rows, dag: "DAG") -> str:
+def _application(load: OrderedLoad, rows: Rows, folder: Path) -> str:
     """The path of a program of one's own: a relative one begins at the folder of the DAG file."""
     file = _own(rows)
     if not file or "://" in file or Path(file).is_absolute():
         return file
-    path = Path(dag.fileloc).parent / file
+    path = folder / file
     if not path.is_file():
         raise missing_application(load.name, file, path)
     return str(path)

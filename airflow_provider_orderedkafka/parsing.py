@@ -50,16 +50,8 @@ def check_load(load: object) -> None:
         )
 
 
-WAITS: Mapping[Kind, tuple[str, ...]] = {
-    "incremental": ("scheduled", "always", "never"),
-    "interval": ("always", "never"),
-    "replay": ("never",),
-}
-"""Which runs of a load may wait."""
-
-
 def check_wait(load: OrderedLoad, mode: Kind, wait: object, *, by_form: bool) -> None:
-    """`SettingError` unless it says which runs wait; `by_form` if the DAG has a form in which a person says so."""
+    """`SettingError` where a form asks for what the DAG says; `by_form` if a person says in one which runs wait."""
     if by_form and mode != "incremental":
         raise SettingError(
             f"load {load.name!r} is loaded by mode {mode!r}, and load_params() of its DAG are the form of an "
@@ -70,12 +62,6 @@ def check_wait(load: OrderedLoad, mode: Kind, wait: object, *, by_form: bool) ->
             f"load {load.name!r}: wait={wait!r}, and load_params() of its DAG ask in a form whether a run waits: leave "
             "one of them out"
         )
-    if wait in WAITS[mode]:
-        return
-    raise SettingError(
-        f"load {load.name!r}: wait= says which runs wait, {', '.join(map(repr, WAITS[mode][:-1]))} or "
-        f"{WAITS[mode][-1]!r}, found {wait!r}"
-    )
 
 
 def check_dag(load: OrderedLoad, mode: Kind, group: "TaskGroup") -> None:
@@ -193,10 +179,8 @@ def _check_bytes(load: OrderedLoad, rows: Rows) -> None:
             )
 
 
-def check_audit(load: OrderedLoad, to: Output | str | None, rows: Rows, *, audit: object = True) -> None:
+def check_audit(load: OrderedLoad, to: Output | str | None, rows: Rows) -> None:
     """`SettingError` where an audit could say nothing of any range, or could not even read its output here."""
-    if audit is not True:
-        raise SettingError(f"load {load.name!r}: audit must be True or False, found {audit!r}")
     said = f"load {load.name!r} has audit=True"
     if to is None:
         raise SettingError(f"{said}, and its application writes where only it knows: leave audit out, or name to=")
@@ -226,8 +210,8 @@ def check_tasks(load: OrderedLoad, mode: Kind, tasks: Mapping[str, Any], known: 
     for task, given in tasks.items():
         if task not in known:
             raise SettingError(
-                f"load {load.name!r}: tasks names {task!r}, and its tasks are {', '.join(known)}: leave it out; wait= "
-                "says whether there is a task 'wait', audit= whether there is 'audit'"
+                f"load {load.name!r}: tasks names {task!r}, and its tasks are {', '.join(known)}: leave it out; "
+                "audit=True adds an 'audit', and with wait='never' there is no 'wait'"
             )
         for name in ON_THE_RUN_BEFORE:
             if mode == "incremental" and given.get(name):
