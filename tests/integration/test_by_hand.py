@@ -308,7 +308,7 @@ def test_by_hand_an_output_on_another_cluster_than_a_batch_was_begun_on_is_refus
         with pytest.raises(SystemExit) as caught:
             app.run(*argv)
         assert caught.value.code == 2
-        assert says(capsys.readouterr().err, f"output on the cluster '{elsewhere.cluster_id}', now")
+        assert says(capsys.readouterr().err, f"'{elsewhere.cluster_id}'")
         assert records.read(output) == []
 
 
