@@ -432,7 +432,6 @@ def test_the_doctor_looks_at_what_a_service_needs(doctor_of, kafka_says, tmp_pat
     ]
     assert "orderedkafka bundle code/" in named["code"].remedy
     assert "orderedkafka.resolver" in named["secrets"].found
-    assert named["provider"].found.startswith("apache-airflow-providers-amazon 9.")
     assert named["connection"].found == "aws_default is not defined: AWS looks for credentials by itself"
     assert named["checkpoint"].status == "ok"
 

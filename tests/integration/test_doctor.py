@@ -40,7 +40,7 @@ def secured(tmp_path_factory):
         yield kafka
 
 
-def test_certificates_and_each_missing_permission_are_told_by_name(secured, connect, request):
+def test_each_missing_permission_is_told_by_name(secured, connect, request):
     topics = Topics(secured.bootstrap_servers, request.node.name)
     source, output, closed = topics.create("in"), topics.create("out"), topics.create("closed")
     let(topics.admin, "loader", {ResourceType.TOPIC: ["READ"]}, source)
@@ -57,7 +57,15 @@ def test_certificates_and_each_missing_permission_are_told_by_name(secured, conn
     }
     (lacking,) = [each for each in findings if each.name == f"output {output}"]
     assert lacking.found == "its principal lacks WRITE"
-    assert set(statuses(findings, "certificate").values()) == {"ok"}
-    assert any(name.startswith("certificate of ") for name in statuses(findings, "certificate"))
+    assert statuses(findings, "connection broker") == {"connection broker": "ok"}
     (denied,) = [each for each in doctor.examine(Tries("broker", "no", load="other")) if each.name.startswith("group")]
     assert denied.status == "broken"
+
+
+def test_credentials_that_kafka_does_not_know_are_told(secured, connect):
+    config = secured.secured_config("SCRAM", "loader") | {"sasl.password": "wrong"}
+    connect("broker", conn_type="kafka", extra=json.dumps(config))
+    (finding,) = [each for each in doctor.examine(Tries("broker", "no", load="orders")) if "broker" in each.name]
+    assert finding.status == "broken"
+    assert "check user name, password and mechanism" in finding.found
+    assert "wrong" not in finding.found

@@ -1,4 +1,4 @@
-"""Check what is installed, whether the versions match, Airflow's connections, and what their principals may do."""
+"""Check what is installed, whether Spark, Java and Python fit, the connections, and what their principals may do."""
 
 import argparse
 from concurrent.futures import ThreadPoolExecutor

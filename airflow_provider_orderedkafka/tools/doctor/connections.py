@@ -3,15 +3,13 @@
     python -m airflow_provider_orderedkafka.tools.doctor.connections TRIES HOME
 
 TRIES is JSON, HOME is empty where no Airflow was ever set up; the findings are printed as JSON, without any secret.
-They are about its database and connections; about that to Kafka, what its principal may do, and until when the
-certificates are valid; about DAG files, which loads they define, and what the services need that run these.
+They are about its connections; about that to Kafka, whether it leads to a broker, and what its principal may do; about
+DAG files, which loads they define, and what the services need that run these.
 """
 
 import json
 import os
 import shutil
-import socket
-import ssl
 import subprocess
 import sys
 import tempfile
@@ -19,18 +17,12 @@ import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
 from dataclasses import asdict, replace
-from datetime import UTC, datetime, timedelta
-from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
-
-from ...compat.airflow import has_asset_state, server_context
+from ...compat.airflow import server_context
 from ...core.notation.spelling import counted
 from ...core.notation.subscriptions import Named
 from ...errors import OrderedKafkaError, SettingError
@@ -39,7 +31,7 @@ from ...kafka.clients.config import KafkaConfig
 from ...kafka.clients.pools import admin
 from ...kafka.lookup.topics import discover
 from ...loads.mirror import group_of
-from .installed import Finding, Status, Tries, spark_behind
+from .installed import AS_SAID, Finding, Status, Tries, spark_behind
 
 if TYPE_CHECKING:
     from ...operators.resolve import ResolveOffsetRangeOperator
@@ -50,12 +42,9 @@ _REACHABLE = "Name a location that Airflow's workers, Spark's driver and its exe
 _THERE = "Write it with `orderedkafka bundle code/`, or copy it, to where the service reads it"
 _TYPES = {"google": "google_cloud_platform"}
 """The types of connections that are not called as the extras are."""
-_AS_SAID = "Do what it says, in the DAG or in the Kafka connection"
-
 _ANSWER_SECONDS = 10.0
+_AIRFLOW_SECONDS, _PARSE_SECONDS = 60, 1_800
 _READ, _READ_AND_WRITE = ("READ",), ("READ", "WRITE")
-_SOON = timedelta(days=14)
-_HANDSHAKE_SECONDS = 3.0
 
 
 def permissions(config: Mapping[str, str], tries: Tries) -> Iterator[Finding]:
@@ -99,47 +88,6 @@ def _judged(title: str, operations: frozenset[str], needed: Sequence[str], good:
     return Finding(title, "ok", f"{good}; its principal has {' and '.join(needed)}")
 
 
-def certificates(config: Mapping[str, Any]) -> Iterator[Finding]:
-    """A finding for the client's certificate and for each broker's; none where the connection does without TLS.
-
-    What cannot be read or reached has no finding here: that on the connection says why.
-    """
-    from cryptography import x509
-
-    if "SSL" not in str(config.get("security.protocol", "")).upper():
-        return
-    with suppress(OSError, ValueError):
-        own = Path(str(config.get("ssl.certificate.location", ""))).read_bytes()
-        yield _dated("certificate ssl.certificate.location", x509.load_pem_x509_certificates(own)[0])
-    for server in str(config["bootstrap.servers"]).split(","):
-        with suppress(OSError, ValueError):
-            shown = x509.load_der_x509_certificate(_shown_by(server.strip().rpartition("//")[2]))
-            yield _dated(f"certificate of {server.strip()}", shown)
-
-
-def _shown_by(server: str) -> bytes:
-    """The certificate that a broker shows, trusted or not."""
-    host, _, port = server.rpartition(":")
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE  # only its date is looked at, and nothing is sent
-    plain = socket.create_connection((host.strip("[]"), int(port)), _HANDSHAKE_SECONDS)
-    with plain, context.wrap_socket(plain, server_hostname=host.strip("[]")) as wrapped:
-        return wrapped.getpeercert(binary_form=True) or b""
-
-
-def _dated(title: str, certificate: Any) -> Finding:
-    end = certificate.not_valid_after_utc
-    left = end - datetime.now(UTC)
-    if left < _SOON:
-        status: Status = "warning" if left > timedelta() else "broken"
-        return Finding(title, status, f"its last day is {end:%Y-%m-%d}", "Let it be renewed, and name the new one")
-    return Finding(title, "ok", f"valid until {end:%Y-%m-%d}")
-
-
-_SECONDS = 60
-_PARSE_SECONDS = 1_800
-_BROKER_SECONDS = 5
 _SIGNS_OF_AIRFLOW = ("airflow.cfg", "airflow.db")
 _DATABASE_VARIABLES = ("AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN_CMD")
 
@@ -153,11 +101,11 @@ def connections(tries: Tries) -> list[Finding]:
     remedy = "Run: airflow db migrate (or set AIRFLOW_HOME to the right directory)"
     with tempfile.TemporaryDirectory() as elsewhere:  # Airflow writes into its home when it is only imported
         findings = _asked(tries, "", {**os.environ, "AIRFLOW_HOME": elsewhere})
-    return [Finding("airflow database", "warning", found, remedy), *findings]
+    return [Finding("airflow", "warning", found, remedy), *findings]
 
 
 def _asked(tries: Tries, home: str, environment: Any) -> list[Finding]:
-    seconds = _PARSE_SECONDS if tries.dags else _SECONDS
+    seconds = _PARSE_SECONDS if tries.dags else _AIRFLOW_SECONDS
     command = [sys.executable, "-m", __name__, json.dumps(asdict(tries)), home]
     try:
         answer = subprocess.run(  # noqa: S603 - our own module
@@ -176,88 +124,49 @@ def _no_answer(why: str) -> Finding:
 
 
 def main(asked: str, home: str) -> Iterator[Finding]:
-
     tries = Tries(**json.loads(asked))
-    kafka, spark = connection_named(tries.kafka_conn_id), connection_named(tries.spark_conn_id)
     # What is not defined must be mended only where there is an Airflow to define it in.
     missing: Status = "broken" if home else "warning"
     if home:
-        yield _database(home)
-    found = _kafka(tries.kafka_conn_id, kafka, missing)
-    yield found
-    yield from _spark(tries, spark, missing)
-    yield _ledgers()
+        yield Finding("airflow", "ok", f"its home is {home}")
+    yield from _kafka(tries, missing)
+    yield from _spark(tries, missing)
     if tries.dags:
         from ...compat.airflow import dags_of_files
 
         files = dags_of_files()
         yield from compared(files)
         yield from services(files, missing)
-    if kafka is not None and kafka.extra_dejson.get("bootstrap.servers"):
-        yield from certificates(kafka.extra_dejson)
-    if found.status == "ok":
-        yield from _permissions(kafka, tries)
     if tries.checkpoint:
         yield checkpoint(tries.checkpoint)
 
 
-def _database(home: str) -> Finding:
-    from airflow.utils.session import create_session
-    from sqlalchemy import inspect
-    from sqlalchemy.exc import SQLAlchemyError
-
-    try:
-        with create_session() as session:
-            problem = "" if inspect(session.get_bind()).has_table("connection") else "has no tables yet"
-    except (SQLAlchemyError, OSError) as error:
-        problem = f"cannot be reached ({type(error).__name__})"
-    if problem:
-        return Finding("airflow database", "broken", f"the database of {home} {problem}", "Run: airflow db migrate")
-    return Finding("airflow database", "ok", f"Airflow's home is {home}")
-
-
-def _kafka(conn_id: str, connection: Any, missing: Status) -> Finding:
-    name, extra = f"connection {conn_id}", '{"bootstrap.servers": "127.0.0.1:9092"}'
+def _kafka(tries: Tries, missing: Status) -> Iterator[Finding]:
+    """Findings on the connection: its settings, whether Kafka answers, and what its principal may do."""
+    conn_id, extra = tries.kafka_conn_id, '{"bootstrap.servers": "127.0.0.1:9092"}'
+    name, connection = f"connection {conn_id}", connection_named(conn_id)
     if connection is None:
         remedy = f"Run: airflow connections add {conn_id} --conn-type kafka --conn-extra '{extra}'"
-        return Finding(name, missing, "not defined", remedy)
-    config = connection.extra_dejson
-    servers = config.get("bootstrap.servers")
-    if not servers:
-        return Finding(name, "broken", "has no bootstrap.servers", f"Add it to the connection's extra, such as {extra}")
-    problem, remedy = _tried(config)
-    return Finding(name, "broken", problem, remedy) if problem else Finding(name, "ok", f"{servers} answers")
-
-
-def _tried(config: dict[str, Any]) -> tuple[str, str]:
-    """What is wrong with a connection's settings or its broker, and the remedy; empty if it answers."""
-    # Callbacks are dotted paths here, which only Airflow's own hooks resolve.
-    plain = {name: value for name, value in config.items() if not name.endswith("_cb")}
-    reasons: list[str] = []
+        yield Finding(name, missing, "not defined", remedy)
+        return
     try:
-        admin = AdminClient({**plain, "log_level": 0, "error_cb": lambda error: reasons.append(error.str())})
-    except (KafkaException, TypeError, ValueError) as error:
-        remedy = "Correct the connection's extra: it is librdkafka's configuration"
-        return f"librdkafka refuses its settings: {_text(error)}", remedy
-    try:
-        admin.list_topics(timeout=_BROKER_SECONDS)
-    except KafkaException as error:
-        admin.poll(0)  # brings the reasons, which say more than the error
+        config = KafkaConfig.from_connection(connection.extra_dejson)
+        discover(config, Named(()), _ANSWER_SECONDS)
+    except SettingError as error:
+        yield Finding(name, "broken", str(error), f"Correct the connection's extra, such as {extra}")
+    except OrderedKafkaError as error:
         remedy = "Start the broker, or correct address and security"
-        return f"{config['bootstrap.servers']} cannot be reached: {(reasons or [_text(error)])[0]}", remedy
-    return "", ""
+        yield Finding(name, "broken", str(error), remedy)
+    else:
+        yield Finding(name, "ok", f"{config.servers} answers")
+        yield from permissions(config, tries)
 
 
-def _text(error: Exception) -> str:
-    inner = error.args[0] if error.args else error
-    return str(inner.str()) if hasattr(inner, "str") else str(inner)
-
-
-def _spark(tries: Tries, connection: Any, missing: Status) -> Iterator[Finding]:
+def _spark(tries: Tries, missing: Status) -> Iterator[Finding]:
     """Findings on the connection, and on the spark-submit that it, or a load, names."""
     from ...hooks.submission import BINARY, master_of
 
-    conn_id = tries.spark_conn_id
+    conn_id, connection = tries.spark_conn_id, connection_named(tries.spark_conn_id)
     if connection is None:
         remedy = f"Run: airflow connections add {conn_id} --conn-type spark --conn-host 'local[2]'"
         elsewhere = find_spec("pyspark") is None  # and where another operator starts it, there is no connection to it
@@ -276,29 +185,6 @@ def _spark(tries: Tries, connection: Any, missing: Status) -> Iterator[Finding]:
     yield from spark_behind(binary)
 
 
-def _ledgers() -> Finding:
-    """Where loads keep their ledgers that name no location."""
-    from airflow.version import version
-
-    from ...locations import VARIABLE, default_location
-
-    location = default_location()
-    if location or has_asset_state():
-        return Finding("ledgers", "ok", location or "in Airflow's asset state store")
-    found = f"Airflow {version} has no asset state store (it came with 3.3), and no location is set"
-    remedy = f"Set {VARIABLE} to a location that all of Airflow reaches, or ledger= of each load"
-    return Finding("ledgers", "warning", found, remedy)
-
-
-def _permissions(connection: Any, tries: Tries) -> Iterator[Finding]:
-    try:
-        config = KafkaConfig.from_connection(connection.extra_dejson)
-    except SettingError as error:
-        yield Finding(f"connection {connection.conn_id}", "broken", str(error), "Correct the connection's extra")
-        return
-    yield from permissions(config, tries)
-
-
 def compared(files: Iterable[File]) -> Iterator[Finding]:
     """A finding for each load that is defined twice, for files that do not parse, or that all is well."""
     homes: dict[tuple[str, str], list[str]] = defaultdict(list)
@@ -310,7 +196,9 @@ def compared(files: Iterable[File]) -> Iterator[Finding]:
             for ledger in _ledgers_of(dag):
                 homes[ledger].append(f"DAG {dag_id!r} of {file}")
     twice = {load: found for (_, load), found in homes.items() if len(found) > 1}
-    yield from (_twice(load, found) for load, found in twice.items())
+    remedy = "Delete one of them, or give it and its load names of their own: two of them move one ledger by turns"
+    for load, several in twice.items():
+        yield Finding(f"load {load}", "broken", f"is defined by {' and by '.join(several)}", remedy)
     if broken:
         found = f"{', '.join(broken)} cannot be parsed, so which loads are in there is not known"
         yield Finding("DAG files", "warning", found, "Run: airflow dags list-import-errors")
@@ -321,26 +209,19 @@ def compared(files: Iterable[File]) -> Iterator[Finding]:
 def _ledgers_of(dag: Any) -> set[tuple[str, str]]:
     """The ledgers that a DAG's runs move, by where they are kept and the load; a replay moves none."""
     from ...locations import location_for
-    from ...operators.resolve import ResolveOffsetRangeOperator
 
-    tasks = [each for each in dag.tasks if isinstance(each, ResolveOffsetRangeOperator) and each.mode != "replay"]
-    return {(location_for(each.load.name, each.load.ledger) or "", each.load.name) for each in tasks}
-
-
-def _twice(load: str, found: list[str]) -> Finding:
-    remedy = "Delete one of them, or give it and its load names of their own: two of them move one ledger by turns"
-    return Finding(f"load {load}", "broken", f"is defined by {' and by '.join(found)}", remedy)
+    loads = [each.load for each in _resolving(dag) if each.mode != "replay"]
+    return {(location_for(load.name, load.ledger) or "", load.name) for load in loads}
 
 
 def services(files: Sequence[File], missing: Status) -> Iterator[Finding]:
-    """Findings on each load that a service runs: provider, connection, code, secrets, checkpoint."""
+    """Findings on each load that a service runs: connection, code, secrets, checkpoint."""
     from ...services import Service
 
     for _, dags in files:
         for task in (each for dag in (dags or {}).values() for each in _resolving(dag)):
             if isinstance(service := task.hands_over, Service):
                 name = f"{type(service).__name__} of load {task.load.name}"
-                yield _provider(f"provider for {name}", service)
                 yield _way_there(f"connection for {name}", service, missing)
                 yield from (_code(f"code for {name}", place) for place in _places(service, task))
                 yield _secrets(f"secrets for {name}", service, task)
@@ -352,19 +233,6 @@ def _resolving(dag: Any) -> "list[ResolveOffsetRangeOperator]":
     from ...operators.resolve import ResolveOffsetRangeOperator
 
     return [each for each in dag.tasks if isinstance(each, ResolveOffsetRangeOperator)]
-
-
-def _provider(title: str, service: "Service") -> Finding:
-    """Whether it is new enough; where it is missing, the DAG file cannot be parsed, and says so."""
-    from packaging.requirements import Requirement
-
-    stated = [Requirement(each) for each in metadata.requires("airflow-provider-orderedkafka") or ()]
-    needed = next(each for each in stated if each.marker and each.marker.evaluate({"extra": service.extra}))
-    version = metadata.version(needed.name)
-    if not needed.specifier.contains(version, prereleases=True):
-        remedy = f"Run: pip install 'airflow-provider-orderedkafka[{service.extra}]'"
-        return Finding(title, "broken", f"{needed.name} {version}, and {needed.specifier} is needed", remedy)
-    return Finding(title, "ok", f"{needed.name} {version}")
 
 
 def _way_there(title: str, service: "Service", missing: Status) -> Finding:
@@ -401,7 +269,7 @@ def _secrets(title: str, service: "Service", task: "ResolveOffsetRangeOperator")
         with server_context():
             service.told(task.load, job_of(task.to, task.rows, str))
     except OrderedKafkaError as error:
-        return Finding(title, "broken", str(error), _AS_SAID)
+        return Finding(title, "broken", str(error), AS_SAID)
     return Finding(title, "ok", "none is in a request")
 
 

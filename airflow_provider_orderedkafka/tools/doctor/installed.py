@@ -8,17 +8,18 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import Final, Literal
 
-from ...compat.airflow import TRIED
 from ...core.notation.secrets import masked
 from ...core.notation.spelling import counted
 from ...errors import OrderedKafkaError, SettingError
 from .. import GREEN, RED, YELLOW, painted
 
 Status = Literal["ok", "warning", "broken"]
+
+AS_SAID: Final = "Do what it says"
+"""The remedy where an error of this package is the finding: it says the way out."""
 
 _COLOURS: Final[dict[Status, str]] = {"ok": GREEN, "warning": YELLOW, "broken": RED}
 
@@ -88,10 +89,7 @@ def as_table(findings: Sequence[Finding]) -> str:
 
 Minor = tuple[int, int]
 
-_OLDEST_PYTHON, _FIRST_UNKNOWN_PYTHON = (3, 11), (3, 14)
-_OLDEST_SPARK, _NEWEST_SPARK = (3, 5), (4, 3)
-_PYTHON_3_12_FROM, _JAVA_24_FROM = (4, 0), (4, 2)
-_REQUIREMENT = re.compile(r"([\w.-]+?)\s*\(?([<>=!~][^;()]*)\)?")  # without those of extras
+_OLDEST_SPARK, _PYTHON_3_12_FROM, _JAVA_24_FROM = (3, 5), (4, 0), (4, 2)
 _OLDEST_JAVA = 17
 """The oldest major version that Kafka 4 and Spark 4 run on."""
 _HOW_TO_INSTALL = (
@@ -113,72 +111,20 @@ _DISTRIBUTIONS = (
 
 
 def installed(version_of: Callable[[str], str | None]) -> Iterator[Finding]:
-    """Check Python, each package, librdkafka and Java; `version_of` returns None for a missing package."""
-    required = _required()
-    yield _python(sys.version_info[:2])
+    """Findings on Python, each package and Java; `version_of` returns None for a missing package."""
+    yield Finding("python", "ok", f"{sys.version.split()[0]} at {sys.executable}")
     for name in _DISTRIBUTIONS:
-        yield _package(name, version_of(name), required.get(name))
-    yield _librdkafka()
-    yield from _spark_here(version_of)
-    yield _java("broken" if version_of("pyspark") else "warning")
+        yield _package(name, version_of(name))
+    spark = version_of("pyspark")
+    absent = f"not installed: where no other Spark is used, {_WITH_SPARK} brings one"
+    yield Finding("pyspark", "ok", spark or absent)
+    yield _java("broken" if spark else "warning")
 
 
-def _python(version: Minor) -> Finding:
-    found = f"{sys.version.split()[0]} at {sys.executable}"
-    if _OLDEST_PYTHON <= version < _FIRST_UNKNOWN_PYTHON:
-        return Finding("python", "ok", found)
-    return Finding("python", "broken", found, "Use Python 3.11, 3.12 or 3.13.")
-
-
-def _required() -> dict[str, str]:
-    try:
-        stated = metadata.requires(_DISTRIBUTIONS[0]) or []
-    except metadata.PackageNotFoundError:
-        return {}
-    return {found[1]: found[2] for each in stated if (found := _REQUIREMENT.fullmatch(each))}
-
-
-def _package(name: str, version: str | None, required: str | None) -> Finding:
-    from packaging.specifiers import SpecifierSet
-    from packaging.version import Version
-
-    if not version:
+def _package(name: str, version: str | None) -> Finding:
+    if version is None:
         return Finding(name, "broken", "not installed", "Run: pip install airflow-provider-orderedkafka")
-    if required and not SpecifierSet(required).contains(version, prereleases=True):
-        found = f"{version} is not supported: {required} is needed"
-        return Finding(name, "broken", found, f"Run: pip install '{name}{required}'")
-    oldest, newest = TRIED.get(name, (version, version))
-    if Version(version) > Version(newest):
-        found = f"{version} is newer than what was tried: {oldest} to {newest}"
-        return Finding(name, "warning", found, "Try a load with it: an error names what is missing there")
     return Finding(name, "ok", version)
-
-
-def _librdkafka() -> Finding:
-    try:
-        from confluent_kafka import libversion
-    except ImportError as error:
-        return Finding("librdkafka", "broken", f"cannot be loaded: {error}", "Run: pip install confluent-kafka")
-    return Finding("librdkafka", "ok", str(libversion()[0]))
-
-
-def _spark_here(version_of: Callable[[str], str | None]) -> Iterator[Finding]:
-    """Findings on the Spark of this environment, which need not have one."""
-    full, client = version_of("pyspark"), version_of("pyspark-client")
-    if not full:
-        yield Finding("pyspark", "ok", f"not installed: where no other Spark is used, {_WITH_SPARK} brings one")
-        return
-    yield Finding("pyspark", "ok", full)
-    if not version_of("pandas"):
-        yield Finding("pandas", "broken", "not installed, and pyspark needs it", f"Run: {_WITH_SPARK}")
-    if client and client != full:
-        yield Finding(
-            "pyspark-client",
-            "broken",
-            f"{client}, and pyspark is {full}",
-            "Both unpack into the same directory, so they must be the same version. Run: "
-            f"pip install --force-reinstall --no-deps pyspark-client=={client} pyspark=={client}",
-        )
 
 
 def _java(missing: Status) -> Finding:
@@ -196,7 +142,8 @@ def spark_behind(binary: str) -> Iterator[Finding]:
 
     try:
         environment = interpreter_environment(binary)
-    except SettingError:  # pyspark and pyspark-client differ, which has a finding of its own
+    except SettingError as error:  # such as a pyspark-client that is another version than pyspark
+        yield Finding("spark", "broken", str(error), AS_SAID)
         return
     program = shutil.which(binary, path=environment.get("PATH", os.environ.get("PATH")))
     home = environment.get("SPARK_HOME") or (program and str(Path(program).resolve().parents[1]))
@@ -214,8 +161,6 @@ def fits(name: str, version: Minor, python: Minor | None, java: int | None) -> F
     if python is not None and python > (3, 11) and version < _PYTHON_3_12_FROM:
         remedy = "Name an environment with Python 3.11 by PYSPARK_PYTHON and PYSPARK_DRIVER_PYTHON"
         return Finding("spark", "broken", f"{name} does not know Python {'.'.join(map(str, python))}", remedy)
-    if version > _NEWEST_SPARK:
-        return Finding("spark", "warning", f"{name} is newer than what was tried", "Try a load with it")
     return Finding("spark", "ok", name)
 
 
