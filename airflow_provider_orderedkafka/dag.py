@@ -42,14 +42,7 @@ from .services import Launch, Launcher, Service
 if TYPE_CHECKING:
     from airflow.sdk import DAG, Asset
 
-__all__ = [
-    "Launch",
-    "Launcher",
-    "OrderedLoadGroup",
-    "ordered_intervals",
-    "ordered_load",
-    "ordered_replay",
-]
+__all__ = ["Launch", "Launcher", "OrderedLoadGroup", "ordered_intervals", "ordered_load", "ordered_replay"]
 
 OF_A_TASK = {
     **dict.fromkeys(parameters(BaseOperator), "it is an argument of a task: tasks={'load': {...}}"),

@@ -229,10 +229,7 @@ def _moved(to: Output, before: Output | None) -> Output:
 
 RULES: Final[Mapping[type, Mapping[str, Rule]]] = {
     Job: {"to": "stays", "rows": "stays", "written": "free"},
-    Rows: {
-        **dict.fromkeys(("decode", "transform", "arrow_transform", "application"), "stays"),
-        "bad_records": "grows",
-    },
+    Rows: {**dict.fromkeys(("decode", "transform", "arrow_transform", "application"), "stays"), "bad_records": "grows"},
     Allow: {"most": "free", "to": "stays"},
     Application: {"file": "stays", "arguments": "stays"},
     KafkaOutput: {
@@ -242,10 +239,7 @@ RULES: Final[Mapping[type, Mapping[str, Rule]]] = {
         "provenance": "ends",
         **dict.fromkeys(("writers", "create", "producer"), "free"),
     },
-    IcebergOutput: {
-        "table": "stays",
-        **dict.fromkeys(("create", "partition_by", "properties", "options"), "free"),
-    },
+    IcebergOutput: {"table": "stays", **dict.fromkeys(("create", "partition_by", "properties", "options"), "free")},
     DeltaOutput: {
         **dict.fromkeys(("path", "table"), "stays"),
         **dict.fromkeys(("create", "partition_by", "properties", "options"), "free"),

@@ -59,11 +59,7 @@ OF_DELTA = {
     "spark.databricks.delta.formatCheck.enabled": "false",  # the check looks into the files themselves
 }
 LAKES = {
-    "delta": Lake(
-        "4.2.0",
-        "io.delta:delta-spark_4.2_2.13:4.4.0",
-        {**DeltaOutput.session, **OF_DELTA},
-    ),
+    "delta": Lake("4.2.0", "io.delta:delta-spark_4.2_2.13:4.4.0", {**DeltaOutput.session, **OF_DELTA}),
     "iceberg": Lake(
         "4.1.3",
         "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",

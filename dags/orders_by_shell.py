@@ -41,8 +41,5 @@ with DAG(
     tags=["orderedkafka", "load"],
 ):
     ordered_load(
-        orders,
-        to=KafkaOutput("orders-by-shell"),
-        spark=by_shell,
-        checkpoint="{{ var.value.orders_checkpoints }}",
+        orders, to=KafkaOutput("orders-by-shell"), spark=by_shell, checkpoint="{{ var.value.orders_checkpoints }}"
     )

@@ -20,8 +20,6 @@ with DAG(
         orders,
         to=KafkaOutput("orders-enriched"),
         rows=Rows(
-            decode=Decode(value=schema),
-            transform="transforms.orders:enriched",
-            bad_records=Allow(10, to="orders-dead"),
+            decode=Decode(value=schema), transform="transforms.orders:enriched", bad_records=Allow(10, to="orders-dead")
         ),
     )

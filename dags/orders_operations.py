@@ -43,11 +43,7 @@ with DAG(
             section="Confirm",
         ),
         "confirmed": Param(
-            default=False,
-            type="boolean",
-            title="Do it",
-            description="Unless set, nothing changes.",
-            section="Confirm",
+            default=False, type="boolean", title="Do it", description="Unless set, nothing changes.", section="Confirm"
         ),
     },
 ):

@@ -25,8 +25,5 @@ with DAG(
     tags=["orderedkafka", "load"],
 ):
     ordered_load(
-        orders,
-        to=DeltaOutput(TABLE),
-        spark=SparkSubmit(packages="io.delta:delta-spark_4.2_2.13:4.4.0"),
-        wait="never",
+        orders, to=DeltaOutput(TABLE), spark=SparkSubmit(packages="io.delta:delta-spark_4.2_2.13:4.4.0"), wait="never"
     )

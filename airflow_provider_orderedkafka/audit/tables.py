@@ -35,11 +35,7 @@ _TEXT: Final = pa.string()
 _HEADERS: Final = pa.list_(pa.struct([("key", _TEXT), ("value", _TEXT)]))
 _PLACE: Final = pa.schema([("topic", _TEXT), ("partition", pa.int32()), ("offset", pa.int64())])
 _LINE: Final = pa.schema(
-    [
-        *((name, _TEXT) for name in ("key", "value", "timestamp", "order_time")),
-        *_PLACE,
-        ("headers", _HEADERS),
-    ]
+    [*((name, _TEXT) for name in ("key", "value", "timestamp", "order_time")), *_PLACE, ("headers", _HEADERS)]
 )
 """The columns of a plain copy, as a line of JSON has them."""
 _ROW: Final = pa.schema(

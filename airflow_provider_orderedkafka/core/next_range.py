@@ -263,9 +263,7 @@ def deleted_at(log: Log, starts: Offsets, topics: Sequence[Topic], time: int, no
     settings = {topic.name: topic.settings for topic in topics}
     older = [p for p in unproven if _keeps(settings.get(p.topic, {}), now - time, empty=there[p] is None)]
     return Deleted(
-        time,
-        Offsets({p: starts[p] for p in unproven if p not in older}),
-        Offsets({p: starts[p] for p in older}),
+        time, Offsets({p: starts[p] for p in unproven if p not in older}), Offsets({p: starts[p] for p in older})
     )
 
 

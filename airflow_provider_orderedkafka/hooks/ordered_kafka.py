@@ -102,12 +102,7 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
     def plan(self, load: OrderedLoad, ledger: Ledger, most: AtMost = NO_BOUND) -> Range | NothingToLoad:
         return plan(self._brokers, load.terms, ledger, now=now_ms(), most=most)
 
-    def plan_interval(
-        self,
-        load: OrderedLoad,
-        store: LedgerStore,
-        times: tuple[int, int],
-    ) -> Range | NothingToLoad:
+    def plan_interval(self, load: OrderedLoad, store: LedgerStore, times: tuple[int, int]) -> Range | NothingToLoad:
         """The range between two times, in milliseconds since the epoch."""
         return plan_interval(self._brokers, load.terms, store, times, now=now_ms)
 

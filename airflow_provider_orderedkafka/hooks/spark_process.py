@@ -42,10 +42,7 @@ class SparkProcess:
     """
 
     def __init__(
-        self,
-        command: Command,
-        submission: Submission,
-        on_progress: Callable[[Progress], None] = lambda _: None,
+        self, command: Command, submission: Submission, on_progress: Callable[[Progress], None] = lambda _: None
     ) -> None:
         self.application: str | None = None
         self._command = command

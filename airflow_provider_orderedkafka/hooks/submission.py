@@ -57,8 +57,7 @@ FLAGS = {
         "spark-submit itself waits for the application on YARN, and its exit code says how that ended",
     ),
     **dict.fromkeys(
-        ("durable", "reconnect_on_retry"),
-        "a retry starts the next attempt, which goes on where the last one stopped",
+        ("durable", "reconnect_on_retry"), "a retry starts the next attempt, which goes on where the last one stopped"
     ),
     post_submit_commands="put a task with these commands after the load",
     application="it is one of rows=Rows(application=Application('my_app.py'))",
@@ -245,10 +244,7 @@ def _wrongs(submission: Submission, extra: Mapping[str, Any], *, named: bool) ->
             f"'spark-binary' must be one of {BINARIES}, found {submission.spark_binary!r}; spark_binary= of "
             "SparkSubmit may name any other",
         ),
-        (
-            mode not in (*DEPLOY_MODES, None),
-            f"the deploy mode must be one of {DEPLOY_MODES}, found {mode!r}",
-        ),
+        (mode not in (*DEPLOY_MODES, None), f"the deploy mode must be one of {DEPLOY_MODES}, found {mode!r}"),
         (
             submission.clustered and not wait,
             f"Spark runs no Python application in cluster mode at master {submission.master!r}: use "

@@ -162,12 +162,7 @@ def _reason(terms: Terms, span: Span, end: Offsets, rows: int | None, most: AtMo
 
 
 def plan_interval(
-    kafka: Kafka,
-    terms: Terms,
-    store: LedgerStore,
-    times: tuple[int, int],
-    *,
-    now: Callable[[], int],
+    kafka: Kafka, terms: Terms, store: LedgerStore, times: tuple[int, int], *, now: Callable[[], int]
 ) -> Range | NothingToLoad:
     found = kafka.discover(terms.subscription)
     _check_still_there(store, terms, found, times)

@@ -37,13 +37,7 @@ class Resolved:
 
 
 def resolve(
-    books: Books,
-    memory: Memory,
-    ledger: Ledger,
-    plan: PlanNext,
-    job: Job | None = None,
-    *,
-    most: AtMost = NO_BOUND,
+    books: Books, memory: Memory, ledger: Ledger, plan: PlanNext, job: Job | None = None, *, most: AtMost = NO_BOUND
 ) -> Resolved:
     """Keep, take over or plan the range of an incremental run; it takes over none that may load more than `most`.
 

@@ -44,8 +44,7 @@ def test_a_run_loads_as_much_as_its_form_says_and_the_next_one_the_rest(bench, l
 
 
 @pytest.mark.parametrize(
-    ("asked", "of_the_load", "said"),
-    [(4, None, "run"), (4, 9, "run"), (9, 4, "limit"), (None, 4, "limit")],
+    ("asked", "of_the_load", "said"), [(4, None, "run"), (4, 9, "run"), (9, 4, "limit"), (None, 4, "limit")]
 )
 def test_the_smaller_one_of_two_row_limits_is_written_down_with_the_range(bench, ledger_of, asked, of_the_load, said):
     bench.write(3)
@@ -90,11 +89,7 @@ def test_where_some_records_may_be_bad_the_form_asks_for_no_rows_and_takes_none(
     [
         (ordered_load, {"wait": "always"}, "wait='always', ... load_params()"),
         (ordered_load, {"wait": "never"}, "wait='never', ... load_params()"),
-        (
-            ordered_intervals,
-            {},
-            "'interval', ... load_params() ... ordered_load",
-        ),
+        (ordered_intervals, {}, "'interval', ... load_params() ... ordered_load"),
     ],
 )
 def test_a_form_that_could_not_hold_is_refused_when_the_dag_is_parsed(how, more, said):

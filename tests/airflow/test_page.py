@@ -408,12 +408,7 @@ def test_whoever_may_not_read_assets_is_told_which_permission_is_missing(served,
 
 
 @pytest.mark.parametrize(
-    ("address", "words"),
-    [
-        ("?load=new", "run"),
-        ("?load=nobody", "name"),
-        ("?dag=another", "DAG"),
-    ],
+    ("address", "words"), [("?load=new", "run"), ("?load=nobody", "name"), ("?dag=another", "DAG")]
 )
 def test_where_there_is_nothing_to_show_the_page_says_why(served, tab, address, words):
     tab.open(served.page + address)

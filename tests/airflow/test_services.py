@@ -325,10 +325,7 @@ def test_what_is_public_of_kafka_s_settings_is_one_word_and_the_rest_is_the_serv
     ("service", "way_out"),
     [
         (SparkKubernetes("local:///c", image="spark"), "secret="),
-        (
-            EmrServerless("local:///c", **TO_EMR),
-            "'orderedkafka.resolver'",
-        ),
+        (EmrServerless("local:///c", **TO_EMR), "'orderedkafka.resolver'"),
     ],
 )
 def test_a_secret_that_would_be_an_argument_is_refused_with_the_way_out(airflow_home, kafka_says, service, way_out):

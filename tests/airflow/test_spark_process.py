@@ -93,10 +93,7 @@ def test_an_application_s_exit_code_on_kubernetes_is_heard_where_spark_submit_en
 
 @pytest.mark.parametrize(
     ("driver", "conf"),
-    [
-        ("spark-kubernetes-driver", {}),
-        ("orders", {"spark.kubernetes.driver.podTemplateContainerName": "orders"}),
-    ],
+    [("spark-kubernetes-driver", {}), ("orders", {"spark.kubernetes.driver.podTemplateContainerName": "orders"})],
 )
 def test_the_exit_code_on_kubernetes_is_the_driver_s_and_not_that_of_a_sidecar(program, driver, conf):
     lines = [

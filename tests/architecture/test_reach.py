@@ -152,7 +152,7 @@ WHY = {
     },
     "the id of an Iceberg table": {"spark.iceberg_table"},
     "how the session was started": {
-        *("starting.check_session", "starting.check_location", "starting.check_executors", "spark.shipped_names"),
+        *("starting.check_session", "starting.check_location", "starting.check_executors", "spark.shipped_names")
     },
     "what a plan does meanwhile": {
         *("query.within", "spark.running_plans", "query._start", "engine.cores", "ordering.keep_order"),

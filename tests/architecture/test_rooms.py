@@ -24,10 +24,7 @@ AIRFLOW = (
 )
 
 # Two houses on one ground: neither imports the other.
-HOUSES = (
-    (*GROUND, *SPARK),
-    (*GROUND, *AT_AIRFLOW, *(f"{AIRFLOW_SIDE}.{room}" for room in AIRFLOW), *TOOLS),
-)
+HOUSES = ((*GROUND, *SPARK), (*GROUND, *AT_AIRFLOW, *(f"{AIRFLOW_SIDE}.{room}" for room in AIRFLOW), *TOOLS))
 
 MOST_MODULES = 16
 MOST_LINES = 500

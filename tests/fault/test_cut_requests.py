@@ -56,10 +56,7 @@ IMPATIENT = {
 WHENS: tuple[When, ...] = ("before", "after")
 cases = pytest.mark.parametrize(
     "at_most",
-    [
-        pytest.param(3, id="some"),
-        pytest.param(40, id="many", marks=[pytest.mark.nightly, pytest.mark.timeout(3_000)]),
-    ],
+    [pytest.param(3, id="some"), pytest.param(40, id="many", marks=[pytest.mark.nightly, pytest.mark.timeout(3_000)])],
 )
 whens = pytest.mark.parametrize("when", WHENS)
 

@@ -270,11 +270,7 @@ FORMATS = {
     "json schema, registered": (JsonSchema(registry="r"), JSON_TEXT, (SCHEMA, "JSON")),
     "avro": (Avro(schema=AVRO), framed(0, AVRO, ROW)[5:], None),
     "avro, registered": (Avro(registry="r"), framed(0, AVRO, ROW)[5:], (AVRO, "AVRO")),
-    "protobuf": (
-        Protobuf(descriptors=FILES, message="shop.Order"),
-        PROTOBUF,
-        None,
-    ),
+    "protobuf": (Protobuf(descriptors=FILES, message="shop.Order"), PROTOBUF, None),
     "protobuf, registered": (
         Protobuf(registry="r"),
         b"\x00" + PROTOBUF,

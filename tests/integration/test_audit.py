@@ -155,11 +155,7 @@ def test_of_an_output_or_a_source_that_was_made_anew_nothing_is_known(
 
 @pytest.mark.parametrize(
     ("changes", "why"),
-    [
-        ({"range": None}, "report"),
-        ({"identity": False}, "provenance"),
-        ({"output": "topic:"}, "outputTopics"),
-    ],
+    [({"range": None}, "report"), ({"identity": False}, "provenance"), ({"output": "topic:"}, "outputTopics")],
 )
 def test_without_what_a_proof_needs_the_verdict_is_unknown(
     written: Written, audit: Any, changes: dict[str, Any], why: str

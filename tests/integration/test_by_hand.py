@@ -106,12 +106,7 @@ def exploded(frame: Any) -> Any:
 
 @pytest.mark.parametrize(("transform", "times"), [(None, 1), (exploded, 2)], ids=["direct", "frames"])
 def test_by_hand_a_row_limit_counts_the_dead_letters_of_all_runs(
-    app: Application,
-    topics: Topics,
-    records: Records,
-    capsys: pytest.CaptureFixture[str],
-    transform: Any,
-    times: int,
+    app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str], transform: Any, times: int
 ) -> None:
     source, dead = topics.create("a", 3), topics.create("dead")
     output = topics.create("out", 2, {"max.message.bytes": 1_000})
@@ -359,12 +354,7 @@ def test_by_hand_records_of_aborted_transactions_are_loaded_where_that_is_asked_
     ],
 )
 def test_by_hand_a_wrong_option_is_one_message_and_an_exit_code(
-    app: Application,
-    topics: Topics,
-    capsys: pytest.CaptureFixture[str],
-    argv: list[str],
-    code: int,
-    message: str,
+    app: Application, topics: Topics, capsys: pytest.CaptureFixture[str], argv: list[str], code: int, message: str
 ) -> None:
     source, output = topics.create("a", 3), topics.create("out", 2)
     with pytest.raises(SystemExit) as caught:

@@ -176,12 +176,7 @@ def allowing(max_bad: int, dead: str) -> list[str]:
 
 @pytest.mark.parametrize(("order", "lane"), [("none", "direct"), ("partition", "DataFrame")])
 def test_what_a_row_function_raises_on_is_a_dead_letter_with_its_own_bytes(
-    app: Application,
-    topics: Topics,
-    records: Records,
-    capfd: pytest.CaptureFixture[str],
-    order: str,
-    lane: str,
+    app: Application, topics: Topics, records: Records, capfd: pytest.CaptureFixture[str], order: str, lane: str
 ) -> None:
     source, output, dead = topics.create("a", 3), topics.create("out", 2), topics.create("dead")
     produced(records, source)

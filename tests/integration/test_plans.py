@@ -143,16 +143,10 @@ def test_a_join_with_a_broadcast_table_keeps_the_order_and_may_give_a_row_for_ea
         (lambda frame, table: frame.join(table, "key"), plans.BROADCAST_THE_OTHER),
         (lambda frame, table: frame.join(tiny(frame), "key"), plans.NO_HINT),
         (lambda frame, table: f.broadcast(frame).join(f.broadcast(tiny(frame)), "key"), plans.NO_HINT),
-        (
-            lambda frame, table: frame.crossJoin(tiny(frame).select("number")),
-            plans.NO_HINT,
-        ),
+        (lambda frame, table: frame.crossJoin(tiny(frame).select("number")), plans.NO_HINT),
         (lambda frame, table: frame.join(table, "key", "right"), plans.BROADCAST_THE_OTHER),
         (lambda frame, table: frame.join(f.broadcast(table), "key", "full"), "SortMergeJoin"),
-        (
-            lambda frame, table: frame.join(f.broadcast(table), f.col("number") > 2, "full"),
-            plans.ANY_OTHER_WAY,
-        ),
+        (lambda frame, table: frame.join(f.broadcast(table), f.col("number") > 2, "full"), plans.ANY_OTHER_WAY),
         (
             lambda frame, table: frame.join(table.hint("merge"), "key"),
             f"SortMergeJoin ... {plans.OTHER_WAYS['SortMergeJoin']}",
@@ -197,10 +191,7 @@ def test_a_join_whose_rows_do_not_follow_the_records_is_refused(spark, rows, joi
         (lambda frame: frame.limit(5).where("partition = 1"), "GlobalLimit"),
         (lambda frame: frame.offset(5), "CollectLimit"),
         (lambda frame: frame.orderBy("key").limit(5), "TakeOrderedAndProject"),
-        (
-            lambda frame: frame.sparkSession.createDataFrame(frame.rdd, frame.schema),
-            "Scan ExistingRDD",
-        ),
+        (lambda frame: frame.sparkSession.createDataFrame(frame.rdd, frame.schema), "Scan ExistingRDD"),
     ],
     ids=[
         *("union", "sortWithinPartitions", "orderBy", "repartition", "cached", "dropDuplicates", "groupBy"),

@@ -165,12 +165,7 @@ def test_files_that_spark_takes_in_another_order_change_nothing(
 
 @pytest.mark.parametrize("lane", LANES)
 def test_a_batch_that_fails_is_told_in_our_words_and_no_batch_comes_after_it(
-    app: Application,
-    topics: Topics,
-    records: Records,
-    listener: Listener,
-    capfd: pytest.CaptureFixture[str],
-    lane: str,
+    app: Application, topics: Topics, records: Records, listener: Listener, capfd: pytest.CaptureFixture[str], lane: str
 ) -> None:
     source, output = source_and_output(topics, records, 60)
     loaded = whole_range(app.servers, source, batch_offsets=20)

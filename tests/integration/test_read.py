@@ -92,11 +92,7 @@ def test_a_schema_asks_for_some_columns_in_an_order_of_its_own(read, read_column
 
 @pytest.mark.parametrize(
     ("columns", "said"),
-    [
-        ("valeu binary", "'valeu' ... 'value'"),
-        ("value string", "'string', ... 'binary'"),
-        ("x int", "'x' ... key"),
-    ],
+    [("valeu binary", "'valeu' ... 'value'"), ("value string", "'string', ... 'binary'"), ("x int", "'x' ... key")],
 )
 def test_a_schema_that_does_not_fit_is_told_by_name(read_columns, told, columns, said):
     with pytest.raises(PySparkException, match=naming(said)):

@@ -63,10 +63,7 @@ def test_bytes_that_are_no_text_come_in_base64(run, topics, records):
     topic = topics.create()
     records.produce(topic, [Record(b"\xff", BASE, headers=[("a", b"1"), ("b", None)])])
     [row] = lines(run(topic, "--columns", "value,headers")[1])
-    assert row == {
-        "value": {"base64": "/w=="},
-        "headers": [{"key": "a", "value": "1"}, {"key": "b", "value": None}],
-    }
+    assert row == {"value": {"base64": "/w=="}, "headers": [{"key": "a", "value": "1"}, {"key": "b", "value": None}]}
 
 
 def test_what_a_load_wrote_says_with_its_headers_from_where_it_is_and_why_it_is_a_dead_letter(run, topics, records):

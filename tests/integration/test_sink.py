@@ -40,8 +40,7 @@ def frame(spark):
             f.timestamp_millis(f.lit(1_700_000_000_000) + f.col("id")).alias("timestamp"),
         )
         .withColumn(
-            "_source",
-            f.expr("struct('orders' as topic, 1 as partition, id as offset, timestamp as order_time)"),
+            "_source", f.expr("struct('orders' as topic, 1 as partition, id as offset, timestamp as order_time)")
         )
     )
 

@@ -117,12 +117,7 @@ def plainly(frame: Any) -> Any:
     ],
 )
 def test_what_gives_other_rows_in_another_attempt_is_said(
-    app: Application,
-    topics: Topics,
-    source: str,
-    capsys: pytest.CaptureFixture[str],
-    transform: Any,
-    named: list[str],
+    app: Application, topics: Topics, source: str, capsys: pytest.CaptureFixture[str], transform: Any, named: list[str]
 ) -> None:
     report = app.load(whole_range(app.servers, source), "--output-topic", topics.create("out"), transform=transform)
     assert report.rows_emitted == 300

@@ -179,7 +179,7 @@ MUTANTS = [
         {
             "self.counts = self._counted(batch, tally)": (
                 "self.counts = self._counted(Batch(number, start, end), tally)"
-            ),
+            )
         },
         (MODEL,),
     ),
@@ -210,10 +210,7 @@ MUTANTS = [
     (
         "rows in a compacted output are left out",
         f"{PACKAGE}/kafka/replay/replays.py",
-        {
-            "Offsets({**noted, **now})": "noted",
-            "if message.topic() in self.whole:": "if False:",
-        },
+        {"Offsets({**noted, **now})": "noted", "if message.topic() in self.whole:": "if False:"},
         (MODEL,),
     ),
     (

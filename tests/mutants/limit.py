@@ -23,12 +23,7 @@ MUTANTS = [
         {"self._work.checkpoint.kept(allotment)": "allotment"},
         (BATCHES,),
     ),
-    (
-        "surplus dropped",
-        f"{PACKAGE}/spark/lanes/limit.py",
-        {"surplus=allotment.surplus": "surplus=None"},
-        (LIMIT,),
-    ),
+    ("surplus dropped", f"{PACKAGE}/spark/lanes/limit.py", {"surplus=allotment.surplus": "surplus=None"}, (LIMIT,)),
     (
         "one row of the surplus too many",
         f"{PACKAGE}/spark/lanes/limit.py",

@@ -28,12 +28,7 @@ MUTANTS = [
         {"max(time if counts(time, span.latest) else BEFORE_TIME, span.floor.of(p))": "time"},
         (NEXT_RANGE,),
     ),
-    (
-        "grace ignored",
-        f"{PACKAGE}/core/next_range.py",
-        {"(seen.now - terms.grace, f": "(seen.now, f"},
-        (NEXT_RANGE,),
-    ),
+    ("grace ignored", f"{PACKAGE}/core/next_range.py", {"(seen.now - terms.grace, f": "(seen.now, f"}, (NEXT_RANGE,)),
     (
         "an open transaction is overtaken",
         f"{PACKAGE}/core/order/cuts.py",

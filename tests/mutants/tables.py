@@ -82,12 +82,7 @@ MUTANTS = [
         {"self.state.create(_name(self.range_name, write.batch)": "self.state.put(_name(self.range_name, write.batch)"},
         OF_FILES,
     ),
-    (
-        "two writes of a batch share a folder",
-        FILES,
-        {"/{write.name.rpartition('/')[2]}\"": '"'},
-        OF_FILES,
-    ),
+    ("two writes of a batch share a folder", FILES, {"/{write.name.rpartition('/')[2]}\"": '"'}, OF_FILES),
     (
         "files of another checkpoint's load are taken for those of this one",
         FILES,

@@ -187,7 +187,7 @@ MUTANTS = [
         {
             "        if begun is None or job is None:\n            raise": (
                 "        if begun is None or job is None:\n            return\n            raise"
-            ),
+            )
         },
         ("tests/unit/test_checkpoint.py",),
     ),

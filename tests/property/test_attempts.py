@@ -128,11 +128,7 @@ GROWN_AND_NOT_EVERYBODY_KNOWS = Attempt(
     stale=(False, False, True),
 )
 GROWN_AND_ONLY_PRODUCERS_KNOW = Attempt(
-    grown=1,
-    names_dead_letters=True,
-    troubles=(Trouble("output", 3, kills=False),),
-    fates=(5,),
-    stale=(True,),
+    grown=1, names_dead_letters=True, troubles=(Trouble("output", 3, kills=False),), fates=(5,), stale=(True,)
 )
 GROWN_AND_THE_NEXT_BROKER_DOES_NOT_KNOW = replace(
     GROWN_AND_ONLY_PRODUCERS_KNOW, names_dead_letters=False, stale=(False,) * 8 + (True,) * 30

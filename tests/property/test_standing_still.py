@@ -15,11 +15,7 @@ from airflow_provider_orderedkafka.errors import FencedError, LedgerChangedError
 
 pytestmark = pytest.mark.timeout(1200)
 
-plain_shapes = st.builds(
-    replace,
-    shapes.filter(lambda shape: not (shape.keeps_last or shape.joins)),
-    loads=st.just(1),
-)
+plain_shapes = st.builds(replace, shapes.filter(lambda shape: not (shape.keeps_last or shape.joins)), loads=st.just(1))
 others = st.builds(
     Attempt,
     slice_offsets=st.sampled_from([1, 3, 100]),

@@ -89,11 +89,7 @@ UNBOUNDED = plain_range(
     id="orders-replay-0123456789ab", kind="replay", on_data_loss="count", isolation="read_uncommitted"
 )
 OPEN = Open(
-    "orders-incremental-0123456789ab",
-    "orders/scheduled__2026-01-31T12:00:00+00:00",
-    2,
-    "s3://c/orders/0",
-    "worker-1",
+    "orders-incremental-0123456789ab", "orders/scheduled__2026-01-31T12:00:00+00:00", 2, "s3://c/orders/0", "worker-1"
 )
 OUTCOMES = (
     Outcome("committed", "orders-incremental-a", 1, "orders/one", 1_769_860_000_000, "cut", 90, 2, 1, 2, 3, 4),

@@ -97,11 +97,7 @@ def check(expected: Sequence[Expected], output: Iterable[Seen], keeps: Lane = by
 
 
 def check_rows(
-    expected: Sequence[Expected],
-    output: Iterable[Seen],
-    each_gives: int,
-    keeps: Lane = by_key,
-    most: int | None = None,
+    expected: Sequence[Expected], output: Iterable[Seen], each_gives: int, keeps: Lane = by_key, most: int | None = None
 ) -> Findings:
     """Whether every record gave so many rows, up to so many in all, each of them once and in order."""
     rows = [(each.position, ordinal) for each in expected for ordinal in range(each_gives)][:most]

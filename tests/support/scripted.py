@@ -16,11 +16,7 @@ class ScriptedConsumer:
     """Gives prepared messages, a list each time it is asked, and then `at_last` for ever; keeps what is assigned."""
 
     def __init__(
-        self,
-        *script: list[Message],
-        at_last: list[Message] | None = None,
-        log_start: int = 0,
-        log_end: int = 100,
+        self, *script: list[Message], at_last: list[Message] | None = None, log_start: int = 0, log_end: int = 100
     ) -> None:
         self.assigned: dict[tuple[str, int], int] = {}
         self._script = chain(script, repeat(at_last or []))

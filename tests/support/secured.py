@@ -134,9 +134,7 @@ def remember_users(bootstrap_servers: str, secured: Mapping[str, Secured]) -> No
 
     wanted = [
         UserScramCredentialUpsertion(
-            user,
-            ScramCredentialInfo(ScramMechanism[each.mechanism.replace("-", "_")], _ITERATIONS),
-            password.encode(),
+            user, ScramCredentialInfo(ScramMechanism[each.mechanism.replace("-", "_")], _ITERATIONS), password.encode()
         )
         for each in secured.values()
         if each.mechanism and each.mechanism.startswith("SCRAM")

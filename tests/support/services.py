@@ -356,8 +356,5 @@ def by_shell(launch: Any) -> BaseOperator:
 
     command = " ".join([sys.executable, launch.application, *launch.arguments, "--option", f'"{SERVERS}"'])
     return BashOperator(
-        bash_command=f'{command} && test -f "$REPORT"',
-        env={"REPORT": launch.report},
-        append_env=True,
-        **launch.task,
+        bash_command=f'{command} && test -f "$REPORT"', env={"REPORT": launch.report}, append_env=True, **launch.task
     )

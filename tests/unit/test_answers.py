@@ -110,21 +110,9 @@ def test_only_what_a_moment_may_mend_is_asked_again(code):
 @pytest.mark.parametrize(
     ("code", "kind", "said"),
     [
-        (
-            KafkaError.TOPIC_AUTHORIZATION_FAILED,
-            AccessDeniedError,
-            "DESCRIBE ... topic",
-        ),
-        (
-            KafkaError.GROUP_AUTHORIZATION_FAILED,
-            AccessDeniedError,
-            "DESCRIBE ... group",
-        ),
-        (
-            KafkaError.UNSUPPORTED_VERSION,
-            OrderedKafkaError,
-            "UNSUPPORTED_VERSION",
-        ),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, AccessDeniedError, "DESCRIBE ... topic"),
+        (KafkaError.GROUP_AUTHORIZATION_FAILED, AccessDeniedError, "DESCRIBE ... group"),
+        (KafkaError.UNSUPPORTED_VERSION, OrderedKafkaError, "UNSUPPORTED_VERSION"),
     ],
 )
 def test_what_waiting_cannot_mend_ends_it_at_once(code, kind, said):

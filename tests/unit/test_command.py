@@ -113,10 +113,7 @@ def test_a_broken_environment_is_refused_without_showing_what_it_holds(
         (("--checkpoint", "/c", "--option", "secret"), "--option ... NAME=VALUE"),
         (("--checkpoint", "/c", "--option", "a=1", "--option", "A=2"), "--option A "),
         ((*ORDERS, "--decode", AVRO), "registry.url="),
-        (
-            (*ORDERS, "--output-topic", "a", "--sink-option", "topic=b"),
-            "'topic' ... 'b' ... --output-topic 'a'",
-        ),
+        ((*ORDERS, "--output-topic", "a", "--sink-option", "topic=b"), "'topic' ... 'b' ... --output-topic 'a'"),
         ((*ORDERS, "--sink-option", "pth=/a"), "'pth' ... 'path'"),
         ((*ORDERS, "--sink-option", "format=orc"), "'format' ... 'path'"),
         (("--checkpoint", "/c", "--option", "subscribe=a"), "'kafka.bootstrap.servers'"),
@@ -131,10 +128,7 @@ def test_a_broken_environment_is_refused_without_showing_what_it_holds(
         ((*ORDERS, "--transform", "json:f"), "'json' ... 'f'"),
         ((*ORDERS, "--transform", "support.broken:f"), "support.broken' ... ZeroDivisionError: "),
         ((*ORDERS, "--transform", "json:__name__"), "'json:__name__'"),
-        (
-            ("--checkpoint", "/c", "--range", a_range().to_text(), "--row-limit", "5"),
-            "--row-limit 5 ... --range",
-        ),
+        (("--checkpoint", "/c", "--range", a_range().to_text(), "--row-limit", "5"), "--row-limit 5 ... --range"),
         (
             ("--checkpoint", "/c", "--transform", "json:loads", "--arrow-transform", "json:loads"),
             "--transform and --arrow-transform",

@@ -114,10 +114,7 @@ def test_protobuf_is_read_by_the_descriptors_of_the_registry(registry):
 
 
 def test_formats_travel_as_text():
-    decode = Decode(
-        value=Protobuf(registry="r", message="shop.Order", descriptors=b"\x00\xff"),
-        key=Json("id long"),
-    )
+    decode = Decode(value=Protobuf(registry="r", message="shop.Order", descriptors=b"\x00\xff"), key=Json("id long"))
     assert Decode.from_text(decode.to_text()) == decode
 
 

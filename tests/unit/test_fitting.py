@@ -47,11 +47,7 @@ def job(to: Any, **rows: Any) -> Job:
     [
         ({"conf": {"spark.remote": "sc://host"}}, {}, "spark.remote='sc://host'"),
         ({"conf": {"spark.api.mode": "connect"}}, {}, "spark.api.mode='connect'"),
-        (
-            {"master": "spark_connect://host:15002"},
-            {},
-            "'spark_default' ... 'spark_connect'",
-        ),
+        ({"master": "spark_connect://host:15002"}, {}, "'spark_default' ... 'spark_connect'"),
         ({}, {"SPARK_REMOTE": "local"}, "SPARK_REMOTE='local'"),
     ],
 )

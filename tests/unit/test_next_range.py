@@ -47,15 +47,7 @@ def seen(open_since=None, ends=None, *, fixed=False, held_back=0):
 
 @pytest.mark.parametrize(
     ("grace", "open_since", "cut"),
-    [
-        (0, None, NOW),
-        (30, None, 70),
-        (30, 60, 60),
-        (30, 80, 70),
-        (30, 5, 10),
-        (NOW + 1, None, 0),
-        (None, 60, None),
-    ],
+    [(0, None, NOW), (30, None, 70), (30, 60, 60), (30, 80, 70), (30, 5, 10), (NOW + 1, None, 0), (None, 60, None)],
     ids=[
         "no grace",
         "a grace",

@@ -157,12 +157,7 @@ def test_a_preview_of_abandoning_says_what_happens_to_the_range_and_to_its_offse
 
 
 @pytest.mark.parametrize(
-    ("action", "active", "said"),
-    [
-        ("abandon", True, "d/1"),
-        ("rewind", True, "d/1"),
-        ("rewind", False, "'r1'"),
-    ],
+    ("action", "active", "said"), [("abandon", True, "d/1"), ("rewind", True, "d/1"), ("rewind", False, "'r1'")]
 )
 def test_what_would_refuse_a_change_is_known_before_it_is_confirmed(store, action, active, said):
     ledger = opened_by(store, "d/1")

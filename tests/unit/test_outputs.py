@@ -109,20 +109,11 @@ def test_an_output_s_own_settings_for_writing_are_added_to_those_of_the_source_s
     ("argv", "said"),
     [
         (["--output", "topic:a", "--sink-option", "writers=4"], "--output ... 'writers'"),
-        (
-            ["--output-topic", "a", "--sink-option", "keep_order=key"],
-            "'keep_order' ... 'keepOrder'",
-        ),
-        (
-            ["--output-topic", "a", "--sink-option", "keepOrder=time"],
-            "'key', 'partition' ... 'none', ... 'time'",
-        ),
+        (["--output-topic", "a", "--sink-option", "keep_order=key"], "'keep_order' ... 'keepOrder'"),
+        (["--output-topic", "a", "--sink-option", "keepOrder=time"], "'key', 'partition' ... 'none', ... 'time'"),
         (["--output-topic", "a", "--sink-option", "format=delta"], "'format'"),
         (["--output-topic", "a", "--sink-option", "deadLetterTopic=d"], "--bad-records 10 --dead-letters orders-dead"),
-        (
-            ["--output", '{"kind": "kafka", "topic": "a", "kafka_conn_id": "second"}'],
-            "'second'",
-        ),
+        (["--output", '{"kind": "kafka", "topic": "a", "kafka_conn_id": "second"}'], "'second'"),
         (["--output-topic", "a", "--dead-letters", "d"], "--bad-records ... --dead-letters"),
         (["--output-topic", "a", "--bad-records", "1", "--dead-letters", "a"], "'a'"),
         (["--output-topic", "a", "--bad-records", "1", "--dead-letters", "parquet:/a"], "parquet"),
@@ -198,9 +189,7 @@ def test_a_table_of_a_catalog_is_of_iceberg_or_delta(options):
 
 
 @pytest.mark.parametrize(
-    "beside",
-    [("--output-topic", "a"), *(("--sink-option", each) for each in ("Topic=a", "path=/a"))],
-    ids=str,
+    "beside", [("--output-topic", "a"), *(("--sink-option", each) for each in ("Topic=a", "path=/a"))], ids=str
 )
 def test_where_to_write_is_said_once(beside):
     with pytest.raises(SettingError, match="--output"):

@@ -59,12 +59,7 @@ BOTH_BY_AGE = Pace(10_000, 15 * MINUTE, "oldest")
             True,
             "300 of 10,000 offsets are there, and the delay of 15m ran out",
         ),
-        (
-            BY_AGE,
-            situation(1, 99 * MINUTE, oldest=5 * MINUTE),
-            False,
-            "1 offset is there, the delay runs out in 10m",
-        ),
+        (BY_AGE, situation(1, 99 * MINUTE, oldest=5 * MINUTE), False, "1 offset is there, the delay runs out in 10m"),
         (BY_AGE, situation(1, oldest=15 * MINUTE), True, "1 offset is there, and the delay of 15m ran out"),
         (BY_AGE, situation(1, first=True, oldest=MINUTE), False, "1 offset is there, the delay runs out in 14m"),
         (BY_AGE, situation(0, 99 * MINUTE), False, "nothing to load"),

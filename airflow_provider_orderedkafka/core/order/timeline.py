@@ -73,11 +73,7 @@ class Log(Protocol):
         """
 
     def look(
-        self,
-        bounds: Mapping[TopicPartition, Bound],
-        limits: Mapping[TopicPartition, int],
-        latest: int,
-        patience: int,
+        self, bounds: Mapping[TopicPartition, Bound], limits: Mapping[TopicPartition, int], latest: int, patience: int
     ) -> Mapping[TopicPartition, Sighting]:
         """The first visible record at or after each bound, before its limit, after at most `patience` that fail it.
 

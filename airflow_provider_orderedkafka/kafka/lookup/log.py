@@ -164,11 +164,7 @@ class PartitionReader:
     """
 
     def __init__(
-        self,
-        pooled: PooledConsumer,
-        limits: Mapping[TopicPartition, int],
-        deadline: float,
-        recheck: Callable[[], None],
+        self, pooled: PooledConsumer, limits: Mapping[TopicPartition, int], deadline: float, recheck: Callable[[], None]
     ) -> None:
         self.positions: dict[TopicPartition, int] = {}
         self.gone: Counter[TopicPartition] = Counter()

@@ -259,13 +259,7 @@ def _ends(kafka: Kafka, terms: Terms, found: Discovery, now: int, place: Place) 
 
 
 def resolve(
-    kafka: Kafka,
-    terms: Terms,
-    asked: Start,
-    found: Discovery,
-    now: int,
-    *,
-    word: str = "start",
+    kafka: Kafka, terms: Terms, asked: Start, found: Discovery, now: int, *, word: str = "start"
 ) -> ResolvedStart:
     """The offsets of a start, or of an end given like one, in these topics and with these terms."""
     return resolve_start(
@@ -282,12 +276,7 @@ def resolve(
 
 
 def readable_ends(
-    kafka: Kafka,
-    partitions: Sequence[TopicPartition],
-    isolation: Isolation,
-    latest: int,
-    *,
-    floor: Floor = NO_FLOOR,
+    kafka: Kafka, partitions: Sequence[TopicPartition], isolation: Isolation, latest: int, *, floor: Floor = NO_FLOOR
 ) -> Ends:
     """A timestamp later than `latest` does not count; one below the floor holds nothing back: it is late anyway."""
     if isolation == "read_uncommitted":

@@ -227,10 +227,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    kinds: dict[str, dict[str, Any]] = {
-        "count": {"type": _count},
-        "pairs": {"action": "append", "default": []},
-    }
+    kinds: dict[str, dict[str, Any]] = {"count": {"type": _count}, "pairs": {"action": "append", "default": []}}
     for title, arguments in ARGUMENTS.items():
         group = parser.add_argument_group(title)
         for name, placeholder, kind, text in arguments:

@@ -219,10 +219,7 @@ _OUTAGE: Final = "outages are waited out without it; leave it out"
 SOURCE: Final = OptionTable(
     (
         Option("kafka.*", None, "how", _KAFKA_HELP, beside_range=True),
-        Option(
-            *("sliceOffsets", count, "how", _SLICES_HELP, str(SLICE_OFFSETS)),
-            beside_range=True,
-        ),
+        Option(*("sliceOffsets", count, "how", _SLICES_HELP, str(SLICE_OFFSETS)), beside_range=True),
         Option("subscribe", subscription, "topics", "topics, separated by commas"),
         Option("subscribePattern", subscription, "topics", "a regular expression that matches whole names"),
         Option("assign", subscription, "topics", 'partitions by topic: `{"orders": [0, 1]}`'),
@@ -244,10 +241,7 @@ SOURCE: Final = OptionTable(
             *("startingTimestamp", moment, "span"),
             "a timestamp for all partitions: `2026-01-31T12:00:00Z`, or milliseconds since 1970",
         ),
-        Option(
-            *("endingOffsets", start, "span", "as `startingOffsets`; a stream then ends there"),
-            unset="the end",
-        ),
+        Option(*("endingOffsets", start, "span", "as `startingOffsets`; a stream then ends there"), unset="the end"),
         Option("endingTimestamp", moment, "span", "the first timestamp that is no longer read"),
         Option(
             *("grace", duration, "span"),
@@ -301,9 +295,7 @@ SOURCE: Final = OptionTable(
             stream_only=True,
         ),
         Option(
-            *("failOnDataLoss", flag, "how"),
-            "`false`: count deleted offsets, and go on behind them",
-            default="true",
+            *("failOnDataLoss", flag, "how"), "`false`: count deleted offsets, and go on behind them", default="true"
         ),
         Option(
             *("futureTolerance", duration, "how"),

@@ -21,11 +21,7 @@ _QUERY = "sql.streaming.queryId"
 _log = logging.getLogger(__name__)
 
 
-def stream_writer(
-    options: Mapping[str, str],
-    schema: "StructType",
-    overwrite: bool,
-) -> "OrderedKafkaStreamWriter":
+def stream_writer(options: Mapping[str, str], schema: "StructType", overwrite: bool) -> "OrderedKafkaStreamWriter":
     """For `DataSource.streamWriter`.
 
     Spark makes one for each micro-batch, and another one to commit it. If Kafka cannot be reached here, the tasks check

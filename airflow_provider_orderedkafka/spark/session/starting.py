@@ -28,11 +28,7 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-ONE_ATTEMPT = {
-    "spark.task.maxFailures": "1",
-    "spark.stage.maxConsecutiveAttempts": "1",
-    "spark.speculation": "false",
-}
+ONE_ATTEMPT = {"spark.task.maxFailures": "1", "spark.stage.maxConsecutiveAttempts": "1", "spark.speculation": "false"}
 """Two copies of a task would write at the same time; the application itself retries a failed batch."""
 
 AS_PLANNED = {"spark.sql.adaptive.enabled": "false"}

@@ -65,10 +65,7 @@ overlapping = load_of("overlapping")
 with DAG("overlapping", schedule=None, catchup=False, max_active_runs=2):
     resolve = ResolveOffsetRangeOperator(task_id="resolve", load=overlapping, to=KafkaOutput("overlapping-out"))
     submit = SubmitOrderedLoadOperator(
-        task_id="load",
-        load=overlapping,
-        range_id=resolve.output,
-        pool="overlapping-load",
+        task_id="load", load=overlapping, range_id=resolve.output, pool="overlapping-load"
     )
     commit = CommitOffsetRangeOperator(task_id="commit", load=overlapping, range_id=resolve.output)
     resolve >> submit >> commit
