@@ -38,6 +38,11 @@ ELSEWHERE = {
 }
 """Where an argument belongs that functions and operators do not take."""
 
+WAITS: Mapping[Kind, tuple[str, ...]] = {
+    "incremental": ("scheduled", "always", "never"),
+    "interval": ("always", "never"),
+    "replay": ("never",),
+}
 ON_THE_RUN_BEFORE = ("depends_on_past", "wait_for_downstream")
 WHY_ALONE = "a failed run would keep the next one from taking its range over"
 
@@ -51,7 +56,11 @@ def check_load(load: object) -> None:
 
 
 def check_wait(load: OrderedLoad, mode: Kind, wait: object, *, by_form: bool) -> None:
-    """`SettingError` where a form asks for what the DAG says; `by_form` if a person says in one which runs wait."""
+    """`SettingError` unless it says which runs wait; `by_form` if a person says that in a form, and not the DAG."""
+    if wait not in WAITS[mode]:
+        raise SettingError(
+            f"load {load.name!r}: wait= says which runs wait, one of {', '.join(map(repr, WAITS[mode]))}, found {wait!r}"
+        )
     if by_form and mode != "incremental":
         raise SettingError(
             f"load {load.name!r} is loaded by mode {mode!r}, and load_params() of its DAG are the form of an "

@@ -1,14 +1,10 @@
 """Ranges as rows of files and of tables."""
 
 import json
-import shutil
 from collections import Counter
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as f
+from pyspark.sql import SparkSession
 from support.applications import Application, events, filtered, paid
 from support.messages import says
 from support.outputs import expected_of
@@ -51,32 +47,6 @@ def test_a_table_of_files_has_every_row_once_and_what_was_left_of_a_batch_goes(
     assert sum(report.read_in.values()) == 90
 
 
-@pytest.mark.parametrize("by_hand", [False, True], ids=["a range that is given", "by hand"])
-def test_files_of_a_range_that_an_earlier_release_began_are_listed_like_all_others(
-    app: Application, topics: Topics, records: Records, by_hand: bool
-) -> None:
-    source = topics.create("a", 3)
-    records.produce(source, events(90, 1))
-    loaded, path = whole_range(app.servers, source, batch_offsets=30), app.folder / "table"
-    mended = app.folder / "mended"
-    argv = [*table(app, f"path={path}"), "--option", "maxOffsetsPerTrigger=30"]
-    argv += [each for name in (f"subscribe={source}", "startingOffsets=earliest") for each in ("--option", name)]
-    argv = argv if by_hand else ["--range", loaded.to_text(), *table(app, f"path={path}")]
-    with pytest.raises(SystemExit):
-        app.run(*argv, sink=table_sink, transform=until(mended))
-    mended.touch()
-    written = sorted(path.glob("range_id=*/batch=*/*/*.parquet"))
-    for file in written:
-        file.rename(file.parents[1] / file.name)
-    shutil.rmtree(path / "_orderedkafka")
-    app.run(*argv, sink=table_sink, transform=until(mended))
-    manifests = [json.loads(each.read_text()) for each in path.glob("_orderedkafka/*/*.json")]
-    files = [path / file for manifest in manifests for file in manifest["files"]]
-    assert {file.parents[1] for file in written}.intersection(file.parent for file in files)
-    rows = [row for file in files for row in rows_of(file, "topic", "partition", "offset")]
-    assert sorted(rows) == sorted(each.position for each in expected_of(records, source))
-
-
 def test_files_of_a_range_that_is_loaded_again_stand_in_place_of_those_before(
     app: Application, topics: Topics, records: Records
 ) -> None:
@@ -91,12 +61,6 @@ def test_files_of_a_range_that_is_loaded_again_stand_in_place_of_those_before(
         files = [file for each in path.glob("_orderedkafka/*/*.json") for file in json.loads(each.read_text())["files"]]
         rows = [row for file in files for row in rows_of(path / file, "topic", "partition", "offset")]
         assert sorted(rows) == sorted(each.position for each in expected_of(records, source))
-
-
-def until(mended: Path) -> Callable[[DataFrame], DataFrame]:
-    """A transform that fails for what comes late, as long as there is no such file."""
-    fails = f.when(f.col("offset") > 25, f.raise_error(f.lit("not yet"))).otherwise(f.lit(True))
-    return lambda frame: frame if mended.exists() else frame.where(fails)
 
 
 def test_two_loads_by_hand_into_one_table_keep_each_its_own_rows(

@@ -88,13 +88,12 @@ def written() -> Iterator[Mistake]:
             code = line.replace("\\n", "\n")
 
 
-RENAMED = {
+ELSEWHERE = {
     "application": "say it with rows=Rows(application=Application('my_app.py'))",
     "application_args": "say it with rows=Rows(application=Application('my_app.py', arguments=",
     "arrow_transform": "say it with rows=Rows(arrow_transform=",
     "conf": "say it with spark=SparkSubmit(conf=",
     "conn_id": "say it with spark=SparkSubmit(conn_id=",
-    "create_output": "say it with to=KafkaOutput('...', create=NewTopics(partitions=",
     "decode": "say it with rows=Rows(decode=",
     "executor_memory": "say it with spark=SparkSubmit(executor_memory=",
     "keep_order": "say it with to=KafkaOutput('...', keep_order=",
@@ -106,11 +105,9 @@ RENAMED = {
     "pre_execute": "it is an argument of a task: tasks={'load'",
     "retry_delay": "it is an argument of a task: tasks={'load'",
     "spark_conn_id": "say it with spark=SparkSubmit('...')",
-    "steps": "it is tasks=",
-    "submit": "it is spark=",
     "transform": "say it with rows=Rows(transform=",
 }
-"""What was called otherwise, or belongs elsewhere, and how it is said."""
+"""What belongs elsewhere, and how it is said."""
 
 AT_PARSE = [
     *written(),
@@ -121,7 +118,7 @@ AT_PARSE = [
             ("ordered_intervals", "{'load': LOAD}"),
             ("ordered_replay", "{'load': LOAD, 'start': '-2h', 'end': 'latest'}"),
         )
-        for name, said in RENAMED.items()
+        for name, said in ELSEWHERE.items()
     ),
 ]
 

@@ -81,7 +81,7 @@ def test_a_person_lets_the_ledger_move_to_another_dag_and_file(world):
     assert (world.ledger.home_file, world.ledger.place) == ("dags:e.py", ledger.place)
 
 
-def test_a_ledger_of_an_earlier_release_takes_on_the_file_of_the_next_run(world):
+def test_a_ledger_that_names_no_file_takes_on_that_of_the_next_run(world):
     ledger = look(world, Home("d", "dags:a.py"))
     world.ledger_store.save(replace(ledger, home_file=""), ledger)
     assert look(world, Home("d", "dags:b.py", anywhere)).home_file == "dags:b.py"

@@ -219,10 +219,3 @@ def test_who_begins_late_reads_the_work_that_it_was_begun_with_whatever_was_aske
     first, _ = [work.word(LocalState(tmp_path).put) for work in asked]
     found = read_arguments(["--work", first, "--option", "kafka.bootstrap.servers=broker:9092"], "app.py")
     assert found.job == asked[0].job
-
-
-def test_a_work_that_an_earlier_release_left_beside_the_checkpoint_is_read(tmp_path):
-    work = work_of(300, str(tmp_path))
-    (tmp_path / "work.json").write_text(work.to_text())
-    words = ["--work", f"at:{tmp_path}/work.json", "--option", "kafka.bootstrap.servers=broker:9092"]
-    assert read_arguments(words, "app.py").job == work.job

@@ -50,8 +50,8 @@ def test_an_output_that_one_attempt_did_not_know_to_be_uncompacted_is_not_known_
     for known in (["out", "other"], ["out"], ["out", "other", "later"]):
         found = found.joined(Offsets(), {**ids, **({"later": "id"} if "later" in known else {})}, "", known)
     assert found.uncompacted == ("later", "out")
-    of_an_earlier_release = Note(1, 1, place(0), place(9), Offsets(), {"out": "id"})
-    assert of_an_earlier_release.joined(Offsets(), ids, "", ["out"]).uncompacted == ()
+    of_another_attempt = Note(1, 1, place(0), place(9), Offsets(), {"out": "id"})
+    assert of_another_attempt.joined(Offsets(), ids, "", ["out"]).uncompacted == ()
 
 
 def test_an_output_that_is_named_later_is_noted_with_its_ends_before_it_is_written(world) -> None:
