@@ -86,7 +86,7 @@ def groups_made() -> Iterator[list[OrderedLoadGroup]]:
 def ordered_load(
     load: OrderedLoad,
     *,
-    to: Output | str | None = None,
+    to: "Output | str | None" = None,
     rows: Rows = Rows(),
     spark: SparkSubmit | Launcher = SparkSubmit(),
     checkpoint: str | None = None,
@@ -118,13 +118,13 @@ def ordered_load(
 def ordered_intervals(
     load: OrderedLoad,
     *,
-    to: Output | str | None = None,
+    to: "Output | str | None" = None,
     rows: Rows = Rows(),
     spark: SparkSubmit | Launcher = SparkSubmit(),
     checkpoint: str | None = None,
     asset: "Asset | None" = None,
     audit: bool = False,
-    on_clear: OnClear = "skip",
+    on_clear: "OnClear" = "skip",
     wait: Literal["always", "never"] = "always",
     tasks: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> OrderedLoadGroup:
@@ -143,7 +143,7 @@ def ordered_intervals(
 def ordered_replay(
     load: OrderedLoad,
     *,
-    to: Output | str | None = None,
+    to: "Output | str | None" = None,
     start: Any,
     end: Any,
     row_limit: int | str | None = None,
@@ -153,7 +153,7 @@ def ordered_replay(
     checkpoint: str | None = None,
     asset: "Asset | None" = None,
     audit: bool = False,
-    on_clear: OnClear = "skip",
+    on_clear: "OnClear" = "skip",
     tasks: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> OrderedLoadGroup:
     """Load from `start` to `end`, leaving the ledger alone.

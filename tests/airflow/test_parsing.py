@@ -95,7 +95,7 @@ def test_arguments_of_spark_submit_and_of_every_task_are_passed_on():
     ("task", "name"), [("resolve", "mode"), ("resolve", "start"), ("load", "to"), ("commit", "asset"), ("wait", "kind")]
 )
 def test_what_the_group_says_to_its_tasks_is_not_said_to_one_of_them_otherwise(task, name):
-    with pytest.raises(TypeError, match=f"multiple values for keyword argument '{name}'"):
+    with pytest.raises(TypeError, match=f"'{name}'"):
         parse(tasks={task: {name: "x"}})
 
 
