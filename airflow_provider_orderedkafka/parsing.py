@@ -58,9 +58,8 @@ def check_load(load: object) -> None:
 def check_wait(load: OrderedLoad, mode: Kind, wait: object, *, by_form: bool) -> None:
     """`SettingError` unless it says which runs wait; `by_form` if a person says that in a form, and not the DAG."""
     if wait not in WAITS[mode]:
-        raise SettingError(
-            f"load {load.name!r}: wait= says which runs wait, one of {', '.join(map(repr, WAITS[mode]))}, found {wait!r}"
-        )
+        expected = ", ".join(map(repr, WAITS[mode]))
+        raise SettingError(f"load {load.name!r}: wait= says which runs wait, one of {expected}, found {wait!r}")
     if by_form and mode != "incremental":
         raise SettingError(
             f"load {load.name!r} is loaded by mode {mode!r}, and load_params() of its DAG are the form of an "

@@ -48,8 +48,8 @@ MUTANTS = [
     ),
     (
         "a commit of a batch that is found is taken for the only one where others may have expired",
-        COMMITS,
-        {"    if found.whole:\n": "    if found.found or found.whole:\n"},
+        WRITER,
+        {"by_place or found.whole:": "by_place or found.found or found.whole:"},
         (*HISTORY, *MODEL),
     ),
     (
