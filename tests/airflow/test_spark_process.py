@@ -18,7 +18,7 @@ from airflow_provider_orderedkafka.hooks.submission import Submission, submit_co
 ON_YARN = Submission(master="yarn", deploy_mode="cluster")
 ON_KUBERNETES = Submission(master="k8s://https://api:443", deploy_mode="cluster")
 APPLICATION = "application_1700000000000_0001"
-PROGRESS = Progress("range-1", 1, 1, 5, 10, 5, 5, 0, 100, None, None)
+PROGRESS = Progress("range-1", 1, 1, 5, 10, 5, 5, 0, 100, None, None, 2)
 SUBMITTED = "submission ID spark:orders-1f-driver into Kubernetes"
 
 
