@@ -216,6 +216,10 @@ def topics_here(load: OrderedLoad, job: Job) -> tuple[str, ...]:
 def check_tasks(load: OrderedLoad, mode: Kind, tasks: Mapping[str, Any], known: Collection[str]) -> None:
     """`SettingError` for arguments of a task that the load does not have, or that keep one run from the next one's."""
     for task, given in tasks.items():
+        if not isinstance(given, Mapping):
+            raise SettingError(
+                f"load {load.name!r}: tasks gives {given!r} for {task!r}: expected arguments, such as {{'retries': 3}}"
+            )
         if task not in known:
             raise SettingError(
                 f"load {load.name!r}: tasks names {task!r}, and its tasks are {', '.join(known)}: leave it out; "

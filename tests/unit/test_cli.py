@@ -99,7 +99,7 @@ def test_a_command_that_resembles_none_is_answered_with_all(capsys):
     ("given", "meant"),
     [
         (["plan", "a.py", "--strat", "-2h"], "'--start'"),
-        (["ledger", "rewind", "a", "--to-current", "--reason", "r", "--topci", "b"], "'--topic'"),
+        (["ledger", "rewind", "a", "--to", "current", "--reason", "r", "--topci", "b"], "'--topic'"),
         (["loads", "--xyzzy"], "see orderedkafka loads --help"),
     ],
 )
