@@ -107,6 +107,7 @@ FIRST_EXPIRES = Change("expire", 0, 1)
 WHOLE = replace(ICEBERG, batch_offsets=None)
 AND_THEN_COUNTED = (IN_FLIGHT, Attempt(meanwhile=((6, FIRST_EXPIRES),)))
 AND_THEN_KILLED = (IN_FLIGHT, AFTER_BOTH, Attempt(changes=(FIRST_EXPIRES,)))
+AND_THEN_EMPTIED = (IN_FLIGHT, AFTER_BOTH, Attempt(changes=(FIRST_EXPIRES, Change("empty", 0, 1))))
 
 # And some rows of the same record do not stand for as many records.
 EXPANDED = replace(ICEBERG, counts_losses=True, making="expand frames", batch_offsets=None)
@@ -133,6 +134,7 @@ RETAINED_BEFORE_AND_AFTER = (
 @example(ICEBERG, ROWS, (AFTER_ITS_COMMIT, EMPTIED), 0)
 @example(WHOLE, ROWS, AND_THEN_COUNTED, 0)
 @example(WHOLE, ROWS, AND_THEN_KILLED, 0)
+@example(WHOLE, ROWS, AND_THEN_EMPTIED, 0)
 @example(ICEBERG, ROWS, (IN_FLIGHT, THEN_ANOTHER), 0)
 @example(EXPANDED, tuple(Come(0, time, None, b"two") for time in range(6)), RETAINED_BEFORE_AND_AFTER, 0)
 @example(COMPACTED, ROWS, TAKEN_BEFORE_IT_LANDED, 0)

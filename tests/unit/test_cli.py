@@ -109,7 +109,7 @@ def test_an_option_that_there_is_not_is_answered_with_the_nearest_of_its_command
     assert left.value.code == 2
     said = capsys.readouterr()
     assert said.out == ""
-    assert says(said.err, f"there is no ... {meant}")
+    assert says(said.err, f"error: ... {given[-2] if len(given) > 2 else given[-1]} ... {meant}")
 
 
 def test_bad_arguments_are_a_usage_error():
