@@ -23,7 +23,8 @@ DRIVER: Final = "spark-kubernetes-driver"
 """The container of the driver, where no template of the pod names it."""
 
 NO_JAVA: Final = (
-    "Install Java 17 or newer, or correct JAVA_HOME in the worker's environment; `orderedkafka doctor` looks"
+    "Install Java 17 or newer (Debian and Ubuntu: apt-get install openjdk-17-jre-headless; Fedora: dnf install "
+    "java-17-openjdk-headless; macOS: brew install openjdk@17), or correct JAVA_HOME"
 )
 
 _NO_JAVA: Final = re.compile(r"(\S*java): (?:No such file or directory|cannot execute|not found)|JAVA_HOME is not set")

@@ -107,7 +107,7 @@ def check_fits(submission: Submission, job: Job, environment: Mapping[str, str])
     _check_versions(spark, submission)
     settings = Path(whole.get("SPARK_CONF_DIR") or spark.home / "conf")
     if not (settings / "spark-env.sh").exists():  # it may set anything
-        _check_java(whole)
+        java_of(whole)
         if not submission.clustered and not (job.rows.application and job.rows.application.file):
             _check_formats(spark, submission, job, _said(submission, settings), whole)
     check_master(submission.master, whole)
@@ -231,9 +231,11 @@ def _tried(addresses: list[tuple[str, int]]) -> str:
     return why
 
 
-def _check_java(environment: Mapping[str, str]) -> None:
+def java_of(environment: Mapping[str, str]) -> str:
+    """The Java that Spark starts; `SettingError` if there is none."""
     home = environment.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else "java"
-    if shutil.which(java, path=environment.get("PATH")) is None:
+    if (found := shutil.which(java, path=environment.get("PATH"))) is None:
         why = f"JAVA_HOME is {home!r}, and there is no {java!r}" if home else "PATH has no 'java', JAVA_HOME is not set"
         raise SettingError(f"Spark finds no Java: {why}. {NO_JAVA}")
+    return found

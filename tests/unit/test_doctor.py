@@ -245,12 +245,15 @@ def test_an_airflow_that_was_never_set_up_is_said_plainly_and_not_begun(no_airfl
     assert not no_airflow.exists()
 
 
-def test_in_an_airflow_a_connection_that_is_not_defined_or_names_no_broker_is_broken(no_airflow, monkeypatch):
+def test_an_airflow_without_tables_and_a_connection_without_brokers_are_broken(
+    no_airflow, monkeypatch
+):
     no_airflow.mkdir()
     (no_airflow / "airflow.cfg").touch()
     monkeypatch.setenv("AIRFLOW_CONN_BROKER", '{"conn_type": "kafka"}')
     findings = doctor.examine(Tries("broker", "spark_default"))
-    assert named(findings, "airflow").found == f"its home is {no_airflow}"
+    database = named(findings, "airflow")
+    assert (database.status, database.remedy) == ("broken", "Run: airflow db migrate")
     connection = named(findings, "connection broker")
     assert connection.status == "broken"
     assert "bootstrap.servers" in connection.found

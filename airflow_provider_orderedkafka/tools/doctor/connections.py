@@ -128,7 +128,7 @@ def main(asked: str, home: str) -> Iterator[Finding]:
     # What is not defined must be mended only where there is an Airflow to define it in.
     missing: Status = "broken" if home else "warning"
     if home:
-        yield Finding("airflow", "ok", f"its home is {home}")
+        yield _database(home)
     yield from _kafka(tries, missing)
     yield from _spark(tries, missing)
     if tries.dags:
@@ -139,6 +139,22 @@ def main(asked: str, home: str) -> Iterator[Finding]:
         yield from services(files, missing)
     if tries.checkpoint:
         yield checkpoint(tries.checkpoint)
+
+
+def _database(home: str) -> Finding:
+    """Of a database that it cannot ask, Airflow says only that it has no such connection."""
+    from airflow.utils.session import create_session
+    from sqlalchemy import inspect
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        with create_session() as session:
+            problem = "" if inspect(session.get_bind()).has_table("connection") else "has no tables yet"
+    except (SQLAlchemyError, OSError) as error:
+        problem = f"cannot be reached ({type(error).__name__})"
+    if problem:
+        return Finding("airflow", "broken", f"the database of {home} {problem}", "Run: airflow db migrate")
+    return Finding("airflow", "ok", f"its home is {home}")
 
 
 def _kafka(tries: Tries, missing: Status) -> Iterator[Finding]:
@@ -155,8 +171,7 @@ def _kafka(tries: Tries, missing: Status) -> Iterator[Finding]:
     except SettingError as error:
         yield Finding(name, "broken", str(error), f"Correct the connection's extra, such as {extra}")
     except OrderedKafkaError as error:
-        remedy = "Start the broker, or correct address and security"
-        yield Finding(name, "broken", str(error), remedy)
+        yield Finding(name, "broken", str(error), "Start the broker, or correct address and security")
     else:
         yield Finding(name, "ok", f"{config.servers} answers")
         yield from permissions(config, tries)

@@ -11,9 +11,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final, Literal
 
+from ...compat.spark_submit import NO_JAVA
 from ...core.notation.secrets import masked
 from ...core.notation.spelling import counted
 from ...errors import OrderedKafkaError, SettingError
+from ...hooks.fitting import InstalledSpark, java_of
 from .. import GREEN, RED, YELLOW, painted
 
 Status = Literal["ok", "warning", "broken"]
@@ -92,11 +94,6 @@ Minor = tuple[int, int]
 _OLDEST_SPARK, _PYTHON_3_12_FROM, _JAVA_24_FROM = (3, 5), (4, 0), (4, 2)
 _OLDEST_JAVA = 17
 """The oldest major version that Kafka 4 and Spark 4 run on."""
-_HOW_TO_INSTALL = (
-    f"Install Java {_OLDEST_JAVA} or newer (Debian and Ubuntu: apt-get install openjdk-{_OLDEST_JAVA}-jre-headless; "
-    f"Fedora: dnf install java-{_OLDEST_JAVA}-openjdk-headless; macOS: brew install openjdk@{_OLDEST_JAVA}), "
-    "and set JAVA_HOME when `java` is not on PATH."
-)
 _JAVA_SECONDS = 30
 _JAVA_VERSION = re.compile(r'version "(?P<full>(?:1\.)?(?P<major>\d+)[^"]*)"')
 _WITH_SPARK = "pip install 'airflow-provider-orderedkafka[spark]'"
@@ -131,13 +128,12 @@ def _java(missing: Status) -> Finding:
     try:
         java = find_java()
     except OrderedKafkaError as error:
-        return Finding("java", missing, str(error).removesuffix(_HOW_TO_INSTALL).strip(), _HOW_TO_INSTALL)
+        return Finding("java", missing, str(error).removesuffix(NO_JAVA).strip(), NO_JAVA)
     return Finding("java", "ok", f"{java.version} at {java.executable} ({_OLDEST_JAVA} or newer is needed)")
 
 
 def spark_behind(binary: str) -> Iterator[Finding]:
     """A finding on the Spark that this program starts; none where it cannot be seen."""
-    from ...hooks.fitting import InstalledSpark
     from ...hooks.spark_process import interpreter_environment
 
     try:
@@ -177,36 +173,25 @@ def find_java() -> Java:
     if java.major < _OLDEST_JAVA:
         raise SettingError(
             f"Java {java.version} was found at {java.executable}, but Kafka and Spark need {_OLDEST_JAVA} or newer. "
-            f"{_HOW_TO_INSTALL}"
+            f"{NO_JAVA}"
         )
     return java
 
 
 def installed_java() -> Java:
     """Return the Java that is there, however old; `SettingError` if there is none that answers."""
-    executable = _java_executable()
+    executable = Path(java_of(os.environ))
     try:
         answer = subprocess.run(  # noqa: S603 - the user's own Java
             [executable, "-version"], capture_output=True, text=True, timeout=_JAVA_SECONDS, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise SettingError(f"{executable} cannot be run ({error}). {_HOW_TO_INSTALL}") from error
+        raise SettingError(f"{executable} cannot be run ({error}). {NO_JAVA}") from error
     found = _JAVA_VERSION.search(answer.stderr + answer.stdout)
     if answer.returncode or not found:  # macOS has a `java` that only says that there is none
         said = (answer.stderr + answer.stdout).strip()
-        raise SettingError(f"`{executable} -version` names no version, it said {said!r}. {_HOW_TO_INSTALL}")
+        raise SettingError(f"`{executable} -version` names no version, it said {said!r}. {NO_JAVA}")
     return Java(executable, found["full"], int(found["major"]))
-
-
-def _java_executable() -> Path:
-    if home := os.environ.get("JAVA_HOME"):
-        inside = Path(home) / "bin" / "java"
-        if not inside.is_file():
-            raise SettingError(f"JAVA_HOME is {home!r}, but {inside} does not exist. {_HOW_TO_INSTALL}")
-        return inside
-    if on_path := shutil.which("java"):
-        return Path(on_path)
-    raise SettingError(f"No Java was found: JAVA_HOME is not set and PATH has no `java`. {_HOW_TO_INSTALL}")
 
 
 def _java_major() -> int | None:
