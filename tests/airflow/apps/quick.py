@@ -91,6 +91,7 @@ def a_progress(loaded, attempt):
         rows_per_second=1,
         order_time=None,
         seconds_left=None,
+        batches=1,
     )
 
 
