@@ -16,11 +16,11 @@ from .forms import fields_of
 from .hooks.launching import missing_application, shipped_with
 from .hooks.submission import SparkSubmit
 from .job import Rows
+from .launch import launched
 from .load import OrderedLoad
 from .locations import check_no_login
 from .operators.audit import AuditOffsetRangeOperator
 from .operators.commit import CommitOffsetRangeOperator
-from .operators.launch import launched
 from .operators.resolve import OnClear, ResolveOffsetRangeOperator
 from .operators.submit import SubmitOrderedLoadOperator
 from .outputs import Output

@@ -31,6 +31,7 @@ from ..hooks.launching import (
 )
 from ..hooks.submission import SparkSubmit, Submission, rendered, submission, submit_command
 from ..job import Application, Job, Rows, Work, job_of
+from ..launch import DOC, begun
 from ..load import OrderedLoad
 from ..loads.books import Books
 from ..loads.loading import Loading, place_of, stored_job
@@ -38,7 +39,6 @@ from ..locations import for_spark, local_root, read_report, readable
 from ..outputs import Output
 from ..parsing import ELSEWHERE, check_job, no_checkpoint, topic_assets
 from ..telling import lineage, status
-from .launch import DOC, begun
 
 if TYPE_CHECKING:
     from airflow.sdk import Context, XComArg

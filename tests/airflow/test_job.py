@@ -35,9 +35,9 @@ from airflow_provider_orderedkafka import (
 from airflow_provider_orderedkafka.core.lifecycle import Action
 from airflow_provider_orderedkafka.errors import LifecycleError, SettingError
 from airflow_provider_orderedkafka.job import LONGEST, Job, Work, job_of
+from airflow_provider_orderedkafka.launch import check_place
 from airflow_provider_orderedkafka.loads.resolving import Resolved
 from airflow_provider_orderedkafka.operators import submit
-from airflow_provider_orderedkafka.operators.launch import check_place
 from airflow_provider_orderedkafka.outputs import named
 from airflow_provider_orderedkafka.spark.application.command import read_arguments
 

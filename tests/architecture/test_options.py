@@ -18,7 +18,7 @@ IN_ANY_CASE = NAMES | {name.lower() for name in NAMES}
 
 FLAGS = {flag for arguments in ARGUMENTS.values() for flag, *_ in arguments}
 WITH_A_WORK = {
-    "operators/launch.py": {"--work"},
+    "launch.py": {"--work"},
     "job.py": {"--option", "--sink-option"},
     "operators/submit.py": {"--work", "--attempt"},
 }

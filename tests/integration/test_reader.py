@@ -56,7 +56,7 @@ def test_partitions_come_out_merged_by_order_time(read, topics, records):
         (20, 20, 0, 3, False),
     ]
     late = Counter({(topic, 0): 1, (topic, 1): 1})
-    assert tally == ReadTally(Counter({(topic, 0): 4, (topic, 1): 3}), 13, late, needed=83)
+    assert tally == ReadTally(Counter({(topic, 0): 4, (topic, 1): 3}), 13, late)
 
 
 def test_ties_go_by_topic_then_partition_then_offset(read, topics, records):

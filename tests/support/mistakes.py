@@ -155,7 +155,7 @@ AT_START = [
     ),
     AtStart(
         "to=OUT, spark=SparkSubmit(env_vars={'JAVA_HOME': '/nowhere'})",
-        "JAVA_HOME is '/nowhere', and there is no '/nowhere/bin/java' ... Java 17 or newer, or correct JAVA_HOME",
+        "JAVA_HOME is '/nowhere', and there is no '/nowhere/bin/java' ... Java 17 or newer ... or correct JAVA_HOME",
     ),
     AtStart(
         "to=OUT, spark=SparkSubmit(spark_binary='spark9-submit')",

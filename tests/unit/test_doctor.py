@@ -245,9 +245,7 @@ def test_an_airflow_that_was_never_set_up_is_said_plainly_and_not_begun(no_airfl
     assert not no_airflow.exists()
 
 
-def test_an_airflow_without_tables_and_a_connection_without_brokers_are_broken(
-    no_airflow, monkeypatch
-):
+def test_an_airflow_without_tables_and_a_connection_without_brokers_are_broken(no_airflow, monkeypatch):
     no_airflow.mkdir()
     (no_airflow / "airflow.cfg").touch()
     monkeypatch.setenv("AIRFLOW_CONN_BROKER", '{"conn_type": "kafka"}')

@@ -9,23 +9,23 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
-from ..compat.airflow import goes_on
-from ..context import books_of, fail, ledger_asset, skip, with_assets
-from ..core.documents import Range
-from ..core.lifecycle import Action
-from ..core.notation.secrets import masked
-from ..errors import LifecycleError, OrderedKafkaError, SettingError
-from ..hooks.launching import packaged_for
-from ..job import OPTIONS, Job, Rows
-from ..load import OrderedLoad
-from ..loads.books import Books
-from ..loads.loading import Loading
-from ..loads.loading import load as what_to_do
-from ..locations import read_report, readable, report_location
-from ..outputs import TEMPLATED, Output
-from ..parsing import topic_assets
-from ..services import Launch, Service
-from ..telling import metrics, status
+from .compat.airflow import goes_on
+from .context import books_of, fail, ledger_asset, skip, with_assets
+from .core.documents import Range
+from .core.lifecycle import Action
+from .core.notation.secrets import masked
+from .errors import LifecycleError, OrderedKafkaError, SettingError
+from .hooks.launching import packaged_for
+from .job import OPTIONS, Job, Rows
+from .load import OrderedLoad
+from .loads.books import Books
+from .loads.loading import Loading
+from .loads.loading import load as what_to_do
+from .locations import read_report, readable, report_location
+from .outputs import TEMPLATED, Output
+from .parsing import topic_assets
+from .services import Launch, Service
+from .telling import metrics, status
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
