@@ -211,9 +211,19 @@ class KafkaOutput:
         return None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Table(_Place):
+    """What the tables of lakes share: how one is made that is missing, and the options of each write."""
+
+    create: bool = True
+    partition_by: tuple[str, ...] = BY_DAY
+    properties: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
 @arguments()
 @dataclass(frozen=True, slots=True)
-class IcebergOutput(_Place):
+class IcebergOutput(_Table):
     """A table of an Iceberg catalog, to which each batch is appended as one snapshot, in the table's own layout.
 
     :param table: The table, as `catalog.schema.table`; Spark has to know the catalog. (may be a template)
@@ -227,10 +237,6 @@ class IcebergOutput(_Place):
     kind: ClassVar[str] = "iceberg"
 
     table: str
-    create: bool = True
-    partition_by: tuple[str, ...] = BY_DAY
-    properties: Mapping[str, str] = field(default_factory=dict)
-    options: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         _check_table(self, self.table)
@@ -239,7 +245,7 @@ class IcebergOutput(_Place):
 
 @arguments()
 @dataclass(frozen=True, slots=True)
-class DeltaOutput(_Place):
+class DeltaOutput(_Table):
     """A Delta table, to which each batch is appended as one commit, in the table's own layout.
 
     :param path: The table's location, such as `s3a://lake/orders`; or name a `table`. (may be a template)
@@ -259,10 +265,6 @@ class DeltaOutput(_Place):
 
     path: str | None = None
     table: str | None = None
-    create: bool = True
-    partition_by: tuple[str, ...] = BY_DAY
-    properties: Mapping[str, str] = field(default_factory=dict)
-    options: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if (self.path is None) == (self.table is None):

@@ -97,7 +97,8 @@ def counted(number: int, noun: str) -> str:
 
 def shown(value: Any) -> str:
     """A dataclass as it would be written: without what is the default."""
-    values = ((each, getattr(value, each.name)) for each in fields(value) if each.repr)
+    given = sorted(fields(value), key=lambda each: bool(each.kw_only))
+    values = ((each, getattr(value, each.name)) for each in given if each.repr)
     return f"{type(value).__name__}({', '.join(f'{each.name}={v!r}' for each, v in values if v != _usual(each))})"
 
 
