@@ -27,7 +27,10 @@ def main() -> int:
     try:
         with LocalKafka(arguments.directory, port=arguments.port) as kafka:
             print(f"Apache Kafka {DEFAULT_VERSION} serves at {kafka.bootstrap_servers}, until Ctrl-C.")
-            print(f"Its data is kept in {kafka.directory}. `make sample` writes events of a shop.", flush=True)
+            print(
+                f"Its data is kept in {kafka.directory}. `make sample PORT={arguments.port}` writes events of a shop.",
+                flush=True,
+            )
             while kafka.running:
                 time.sleep(1)
         print(f"The broker has ended by itself; {kafka.brokers[0].log} may say why.", file=sys.stderr)
