@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, get_args
 
 import pyarrow as pa
 
+from .core.codec import Document
 from .core.documents import Isolation, OnDataLoss
 from .core.next_range import Ends, Survey, check_ends, next_place
 from .core.notation.spelling import arguments, meant, parse_duration
@@ -36,6 +37,7 @@ from .errors import SettingError
 from .kafka.clients.config import KafkaConfig
 from .kafka.clients.pools import MIB, ReadSettings, ReadTally
 from .kafka.lookup.log import KafkaLog
+from .kafka.lookup.marks import marked
 from .kafka.lookup.survey import Brokers, resolve, survey
 from .kafka.lookup.topics import discover
 from .kafka.read.columns import BatchBuilder, names, schema
@@ -63,7 +65,9 @@ MARKERS: Final = 50
 
 TRANSACTION_WAIT: Final = 15 * 60 * 1_000
 
-READER: Final = WayOut("the reader", "read it anew", "read it anew", "read it anew without that topic")
+READER: Final = WayOut(
+    "the reader", "read it anew", "read it anew", "read that, too, with start={to}", "read it anew without that topic"
+)
 
 Start = str | int | datetime | Mapping[str, Any]
 
@@ -76,6 +80,20 @@ class Request:
     decode: Decode | None = None
     registry: Registry | None = None
     follow: bool = False
+    begun: "Standing | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class Standing(Document):
+    """Where a reader stands: what it read of `topics`, by name and id, lies before the place."""
+
+    place: Place
+    topics: Mapping[str, str]
+
+    @classmethod
+    def of(cls, start: Any) -> "Standing | None":
+        """The `position` of a reader that was given as a start; None for any other start."""
+        return cls.from_value(start) if isinstance(start, dict) and start.keys() >= {"place", "version"} else None
 
 
 @arguments()
@@ -102,7 +120,8 @@ def read(
         `{"orders": [0, 3]}`.
     :param start: Where to begin: `"earliest"`, `"latest"`, a time (`"2026-01-31T12:00:00Z"`, a datetime with a zone, or
         milliseconds since 1970), a time ago (`"-2h"`), `"committed:<group>"`, offsets (`{"orders": [0, 17]}`), or one
-        of these for each topic (`{"orders": "earliest", "refunds": "-1h"}`). The `positions` of another reader will do.
+        of these for each topic (`{"orders": "earliest", "refunds": "-1h"}`); or the `position` of another reader, to go
+        on in its order. With offsets alone the order begins anew.
     :param end: Where to end, exclusive; the same values. `"latest"` is the end of the log as it is when reading begins.
     :param columns: The columns, in this order, of `key`, `value`, `topic`, `partition`, `offset`, `timestamp`,
         `timestampType`, `headers`, `order_time` and `late`. Default: all, `headers` if asked for.
@@ -127,10 +146,11 @@ def read(
         byte_budget=BYTE_BUDGET,
         batch_bytes=_whole("batch_bytes", batch_bytes),
     )
+    begun = Standing.of(_plain(start))
     terms = Terms(
         load="",
         subscription=subscription_of(topics),
-        start=parse_start(_plain(start), "start"),
+        start=Earliest() if begun else parse_start(_plain(start), "start"),
         end=None if end == "latest" else parse_start(_plain(end), "end"),
         grace=None if grace is None else parse_duration(grace, "grace"),
         transaction_wait=TRANSACTION_WAIT,
@@ -141,7 +161,7 @@ def read(
         pace=Pace(),
         way_out=READER,
     )
-    return Batches(Request(terms, settings, asked, decode, _registry(decode, registry), follow))
+    return Batches(Request(terms, settings, asked, decode, _registry(decode, registry), follow, begun))
 
 
 def around(
@@ -195,6 +215,7 @@ class Batches:
         self._end: Mapping[TopicPartition, int] = {}
         self._ends = Ends(Offsets(), Offsets())
         self._ids: Mapping[str, str] = {}
+        self._floor = NO_FLOOR
         self._own: dict[TopicPartition, OwnIndex] = {}
         self._batches = self._read()
         self._closed = False
@@ -232,9 +253,16 @@ class Batches:
         return pa.RecordBatchReader.from_batches(self.schema, self)
 
     @property
-    def positions(self) -> dict[str, dict[int, int]]:
-        """The next offset by topic and partition, behind what was handed on: a `start=` for another reader."""
-        return _by_topic(self._reached)
+    def position(self) -> dict[str, Any]:
+        """Where the next reader goes on, in the same order, behind what was handed on: a `start=`, for JSON.
+
+        Kafka is asked which log it is, by the last record before each offset; raises as reading does.
+        """
+        if not self._reached:
+            raise SettingError("position: nothing was read yet, so there is no place to go on from: read a batch first")
+        place = Place(Offsets(self._reached), self._behind(self._floor))
+        marked_place = marked(Brokers(self._request.settings.kafka), place)
+        return Standing(marked_place, self._ids).to_value()
 
     @property
     def left(self) -> int:
@@ -294,8 +322,10 @@ class Batches:
             end = next_place(self._log, place, seen, self._request.terms, self._own)
             if isinstance(end, Place):
                 self.waiting, self._end = False, end.offsets
+                end = marked(Brokers(self._request.settings.kafka), end) if self._request.follow else end
                 yield from self._between(seen, place, end)
-                place = Place(place.offsets.updated(end.offsets), self._behind(end.floor))
+                self._floor = self._behind(end.floor)
+                place = place.updated(replace(end, floor=self._floor))
             self.live = True
             if not self._request.follow:
                 return
@@ -304,6 +334,10 @@ class Batches:
 
     def _first(self) -> Place:
         asked = self._request
+        if asked.begun is not None:
+            self._ids, self._floor = asked.begun.topics, asked.begun.place.floor
+            self._reached.update(asked.begun.place.offsets)
+            return asked.begun.place
         start = resolve(Brokers(asked.settings.kafka), asked.terms, asked.terms.start, self._found, _now())
         for remark in start.remarks:
             _log.warning("%s", remark)
@@ -316,6 +350,8 @@ class Batches:
         known = self._ids or self._found.ids
         seen.check(place, known, READER)
         self._join([topic for topic in seen.found.ids if topic not in known], sorted(seen.found.ids))
+        if seen.logs.remark:
+            _log.warning("%s", seen.logs.remark)
         self._ids, self._ends = seen.found.ids, seen.ends
         if seen.fixed:
             check_ends(place.offsets, seen.ends.offsets, "swap start and end, or ask for a later end")

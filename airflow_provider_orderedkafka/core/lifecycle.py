@@ -17,7 +17,6 @@ from typing import TypeVar
 from ..errors import LifecycleError
 from .documents import DOUBTS, OUTCOMES_KEPT, Claim, Ledger, Open, Outcome, Place, Range, Report
 from .notation.spelling import counted
-from .order.positions import TopicPartition
 
 AIRFLOW = re.compile(r"[0-9a-f]{12}")
 """The id of an Airflow. It follows a run's name in a ledger that several may reach: `<dag id>/<run id>@<id>`."""
@@ -222,10 +221,11 @@ def first_look(
     )
 
 
-def joined(ledger: Ledger, offsets: Mapping[TopicPartition, int], topics: Mapping[str, str]) -> Ledger:
+def joined(ledger: Ledger, place: Place, topics: Mapping[str, str]) -> Ledger:
     """Add new topics or partitions at the load's start. Nothing moves, so the revision stays."""
-    place = Place(ledger.place.offsets.updated(offsets), ledger.place.floor)
-    return replace(ledger, place=place, topics={**topics, **ledger.topics})
+    return replace(
+        ledger, place=replace(ledger.place.updated(place), floor=ledger.place.floor), topics={**topics, **ledger.topics}
+    )
 
 
 def opened(book: Book, range_id: str, owner: str) -> Book:
@@ -269,7 +269,7 @@ def committed(ledger: Ledger, loaded: Range, report: Report, run: str, now: int)
     return replace(
         ledger,
         revision=revision,
-        place=Place(ledger.place.offsets.updated(report.stop.offsets), report.stop.floor),
+        place=ledger.place.updated(report.stop),
         topics={**ledger.topics, **loaded.topics},
         last_run_at=loaded.planned_at,
         rows_emitted=ledger.rows_emitted + report.rows_emitted,

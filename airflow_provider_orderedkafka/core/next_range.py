@@ -34,11 +34,13 @@ from ..errors import (
     UnknownTopicError,
     UnreachableError,
 )
+from .codec import canonical
 from .documents import Kind, Ledger, Range
 from .notation.spelling import counted, format_duration
 from .notation.starts import Moment
 from .notation.subscriptions import Discovery, Topic
 from .order.cuts import BEFORE_TIME, NO_FLOOR, Bound, Place, Span, counts, held
+from .order.marks import SAME, Compared
 from .order.planning import Planner
 from .order.positions import LARGEST, Offsets, Position, TopicPartition
 from .order.timeline import PATIENCE, Log, OwnIndex, Places, TimeIndex, about
@@ -72,7 +74,8 @@ class NothingToLoad:
 class Survey:
     """What Kafka has at one moment: the topics, their high ends, and the log starts of topics that are new.
 
-    `latest` is the last timestamp that counts; `fixed` means that the ends are explicit.
+    `latest` is the last timestamp that counts; `fixed` means that the ends are explicit; `logs` is what became of the
+    marks of the place that it was seen from.
     """
 
     now: int
@@ -81,6 +84,7 @@ class Survey:
     ends: Ends
     starts: Offsets
     fixed: bool = False
+    logs: Compared = SAME
 
     def span(self, place: Place) -> Span:
         """A topic that the place does not know starts where its log does.
@@ -114,6 +118,7 @@ class Survey:
                     **partition._asdict(),
                     offset=stands,
                 )
+        check_logs(place, self.logs, way_out)
 
     def check_there(self, place: Place, starts: Offsets, who: str) -> None:
         """Raise if a log, by its start, has lost what comes next: whoever reads there would fail in the same way."""
@@ -129,6 +134,26 @@ class Survey:
                 **first._asdict(),
                 offset=stands[first],
             )
+
+
+def check_logs(place: Place, logs: Compared, way_out: WayOut, begun: Place | None = None) -> None:
+    """Raise `DataLossError` if a log is another one than that in which this place was found.
+
+    What was `begun` there is what a person goes back from; by default the place itself.
+    """
+    at_most = place if begun is None else begun
+    for partition, parting in logs.parted.items():
+        stands = place.offsets[partition]
+        here = {p: at for p, at in at_most.offsets.items() if p.topic == partition.topic}
+        back = {p: min(at, logs.parted.get(p, at)) for p, at in here.items()}
+        to = canonical(Offsets(back).to_json())
+        raise DataLossError(
+            f"{way_out.who} stands at {partition.at(stands)}, and the log is another one now: it was cut at "
+            f"{partition.at(parting)} or before (an unclean election, a backup that was restored), and what it has "
+            f"there since was not read; {way_out.log_parts.format(topic=partition.topic, to=to)}",
+            **partition._asdict(),
+            offset=parting,
+        )
 
 
 def _check_topic(place: Place, topic: str, was: str, now: str | None, way_out: WayOut) -> None:
@@ -308,7 +333,7 @@ def new_range(
         reason=reason,
         ledger_revision=revision,
         topics=found.ids,
-        start=Place(Offsets({partition: begin.offsets[partition] for partition in end.offsets}), begin.floor),
+        start=begin.with_offsets(Offsets({partition: begin.offsets[partition] for partition in end.offsets})),
         end=end,
         planned_at=now,
         future_tolerance=terms.future_tolerance,

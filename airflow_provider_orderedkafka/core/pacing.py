@@ -274,6 +274,7 @@ class WayOut(NamedTuple):
     who: str
     created_again: str
     records_gone: str
+    log_parts: str
     left_out: str = ""
 
 
@@ -281,6 +282,7 @@ NEW_CHECKPOINT: Final = WayOut(
     "the stream",
     "to read the new one, start with a new checkpoint",
     "start again with a new checkpoint",
+    "start again with a new checkpoint, and startingOffsets={to}",
     "to go on without it, start with a new checkpoint",
 )
 
@@ -298,6 +300,7 @@ def rewinding(load: str, subscription: Subscription) -> WayOut:
         f"load {load!r}",
         f'begin in the new one with {rewind} earliest --reason "created again"`',
         f'go on from its end with {rewind} latest --reason "records are gone"`',
+        f"load that, too, with {rewind} '{{to}}' --reason \"the log was cut\"`",
         left_out,
     )
 

@@ -22,6 +22,7 @@ from ..decoding.registry import Registry
 from ..errors import SettingError
 from ..kafka.clients.config import RESOLVER, KafkaConfig, is_kept, keep_resolver
 from ..kafka.clients.oauth import MSK, is_msk_iam
+from ..kafka.lookup.marks import marked
 from ..kafka.lookup.survey import Brokers, resolve_start
 from ..kafka.lookup.topics import discover, high_ends
 from ..kafka.write.settings import check_readable, look_up_outputs, made_ready
@@ -139,7 +140,7 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
         resolved = resolve_start(self._brokers, policy, found.partitions, now_ms(), topics=found.topics)
         for remark in resolved.remarks:
             self.log.warning("%s", remark)
-        return First(Place(resolved.offsets, NO_FLOOR), found.ids)
+        return First(marked(self._brokers, Place(resolved.offsets, NO_FLOOR)), found.ids)
 
     def high_ends(self, topics: Sequence[str]) -> Offsets:
         """The offset up to which each partition can be read now."""

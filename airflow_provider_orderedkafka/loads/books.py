@@ -260,7 +260,7 @@ def _with_added(books: Books, mirror: Mirror, ledger: Ledger, start: Start, subs
     if added is None:
         return ledger
     first = start(added)
-    after = lifecycle.joined(ledger, first.place.offsets, first.topics)
+    after = lifecycle.joined(ledger, first.place, first.topics)
     books.store.save(after, ledger)
     show(books.store, mirror, after)
     return after

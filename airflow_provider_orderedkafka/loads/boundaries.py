@@ -173,15 +173,15 @@ def between(place: Place, low: Mapping[str, Offsets], high: Mapping[str, Offsets
         if above is None or partition in above:
             least = max(offset, below.get(partition, 0))
             found[partition] = least if above is None else min(least, above[partition])
-    return Place(Offsets(found), place.floor)
+    return place.with_offsets(Offsets(found))
 
 
 def completed(found: Boundary, decided: Boundary) -> Boundary:
     """With the topics that it lacks; what it says of the others stays."""
     lacking = decided.topics.keys() - found.topics.keys()
-    offsets = found.place.offsets.updated(of_topics(decided.place.offsets, lacking))
+    more = replace(decided.place, floor=found.place.floor).with_offsets(of_topics(decided.place.offsets, lacking))
     added = {topic: decided.topics[topic] for topic in lacking}
-    return replace(found, place=Place(offsets, found.place.floor), topics={**found.topics, **added})
+    return replace(found, place=found.place.updated(more), topics={**found.topics, **added})
 
 
 def interval(begin: Boundary, end: Boundary, topics: Mapping[str, str]) -> tuple[Place, Place]:
@@ -197,7 +197,7 @@ def interval(begin: Boundary, end: Boundary, topics: Mapping[str, str]) -> tuple
                 )
     ends = of_topics(end.place.offsets, topics)
     starts = {partition: min(begin.place.offsets.get(partition, 0), offset) for partition, offset in ends.items()}
-    return Place(Offsets(starts), begin.place.floor), Place(ends, end.place.floor)
+    return begin.place.with_offsets(Offsets(starts)), end.place.with_offsets(ends)
 
 
 def check_interval(store: LedgerStore, loaded: Range) -> None:

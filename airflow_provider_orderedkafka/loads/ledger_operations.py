@@ -137,7 +137,7 @@ def rewind(
     ledger = ledger_of(store)
     if found := objection(ledger, "rewind", person.is_active):
         raise LifecycleError(found)
-    whole = Place(Offsets(_still(ledger, topics)).updated(place.offsets), place.floor)
+    whole = ledger.place.with_offsets(Offsets(_still(ledger, topics))).updated(place)
     after = lifecycle.rewound(ledger, whole, person.name, person.reason, person.now, topics=topics)
     store.save(after, ledger)
     show(store, mirror, after)
@@ -156,7 +156,8 @@ def place_to_go(
     if to.strip().lower() == CURRENT:
         return First(ledger.place, NO_TOPICS)
     found = resolve(to, named(ledger, topics))
-    return replace(found, place=rewound_place(ledger, found.place.offsets, found.topics))
+    place = rewound_place(ledger, found.place.offsets, found.topics)
+    return replace(found, place=replace(place, marks=found.place.marks))
 
 
 def rewound_place(ledger: Ledger, offsets: Offsets, topics: Mapping[str, str] = NO_TOPICS) -> Place:

@@ -169,7 +169,7 @@ def _with_first_looks(
     if added is None:
         return ledger, ()
     first = ranges.first_look(brokers, terms, now, added)
-    return joined(ledger, first.place.offsets, first.topics), first.remarks
+    return joined(ledger, first.place, first.topics), first.remarks
 
 
 def _next(brokers: Brokers, terms: Terms, ledger: Ledger, now: int) -> Preview:

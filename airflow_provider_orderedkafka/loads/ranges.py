@@ -9,6 +9,7 @@ import logging
 import secrets
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Final
 
 from ..core.documents import Kind, Ledger, Range
 from ..core.next_range import (
@@ -19,6 +20,7 @@ from ..core.next_range import (
     NothingToLoad,
     Survey,
     check_ends,
+    check_logs,
     deleted_at,
     least,
     limit_spent,
@@ -33,9 +35,10 @@ from ..core.notation.starts import Moment, Start
 from ..core.notation.subscriptions import Discovery, Named, Subscription, covers, reads, within
 from ..core.order.cuts import NO_FLOOR, Floor, Place, Span
 from ..core.order.positions import Offsets
-from ..core.pacing import Since, Terms, Verdict
+from ..core.pacing import Since, Terms, Verdict, WayOut
 from ..errors import DataLossError, SettingError, UnknownTopicError
 from ..kafka.clients.answers import check_allowed, listed
+from ..kafka.lookup.marks import compared, marked
 from ..kafka.lookup.survey import Kafka, ResolvedStart, resolve, survey
 from .books import First
 from .boundaries import Decider, Sight, interval
@@ -51,12 +54,12 @@ def first_look(kafka: Kafka, terms: Terms, now: int, wanted: Subscription | None
     start = resolve(kafka, terms, within(terms.start, wanted) if wanted else terms.start, found, now)
     for remark in start.remarks:
         _log.warning("%s: %s", terms.load, remark)
-    return First(Place(start.offsets, Floor()), found.ids, start.remarks)
+    return First(marked(kafka, Place(start.offsets, Floor())), found.ids, start.remarks)
 
 
-def look_at(kafka: Kafka, terms: Terms, ledger: Ledger, now: int) -> Survey:
+def look_at(kafka: Kafka, terms: Terms, ledger: Ledger, now: int, *, always: bool = False) -> Survey:
     """Survey Kafka from the ledger's place; raises if that place means something else now, or is gone."""
-    seen = survey(kafka, terms, now, ledger.place)
+    seen = survey(kafka, terms, now, ledger.place, always=always)
     _check_readable(seen.found)
     check(kafka, terms, ledger, seen)
     return seen
@@ -83,7 +86,7 @@ def check(kafka: Kafka, terms: Terms, ledger: Ledger, seen: Survey) -> None:
 
 def _glance(kafka: Kafka, terms: Terms, ledger: Ledger, now: int) -> Survey:
     known = tuple(partition for partition in ledger.place.offsets if covers(terms.subscription, partition))
-    return survey(kafka, terms, now, ledger.place, Discovery("", (), known))
+    return survey(kafka, terms, now, replace(ledger.place, marks={}), Discovery("", (), known))
 
 
 def verdict(
@@ -111,7 +114,7 @@ def plan(
     """
     if spent := limit_spent(ledger, terms.row_limit):
         return NothingToLoad(spent)
-    return plan_of(kafka, terms, ledger, look_at(kafka, terms, ledger, now), name=name, most=most)
+    return plan_of(kafka, terms, ledger, look_at(kafka, terms, ledger, now, always=True), name=name, most=most)
 
 
 def plan_of(
@@ -127,9 +130,9 @@ def plan_of(
         terms,
         "incremental",
         seen.found,
-        (Place(span.start, span.floor), end),
+        (ledger.place.with_offsets(span.start), marked(kafka, end)),
         now=seen.now,
-        reason=_reason(terms, span, end.offsets, rows, most) + _joining(ledger, span.start),
+        reason=_reason(terms, span, end.offsets, rows, most) + _joining(ledger, span.start) + _unsure(seen),
         revision=ledger.revision,
         rows_left=rows,
     )
@@ -141,6 +144,10 @@ def _joining(ledger: Ledger, start: Offsets) -> str:
     begun = [p.at(offset) for p, offset in start.items() if p.topic in new and offset > 0]
     gone = f", of which {listed(begun)} is the earliest that there is" if begun else ""
     return f"; new since the last run: {listed(list(map(repr, new)))}{gone}" if new else ""
+
+
+def _unsure(seen: Survey) -> str:
+    return f"; {seen.logs.remark}" if seen.logs.remark else ""
 
 
 def new_id(terms: Terms, kind: Kind, name: str = "") -> str:
@@ -161,6 +168,11 @@ def _reason(terms: Terms, span: Span, end: Offsets, rows: int | None, most: AtMo
     return f"{counted(offsets, 'offset')} in {counted(len(end), 'partition')}{why}{wait}{limit}"
 
 
+BOUNDARY: Final = WayOut(
+    "a boundary of this interval", "", "", "load that, too, under another name, or from a later interval on"
+)
+
+
 def plan_interval(
     kafka: Kafka, terms: Terms, store: LedgerStore, times: tuple[int, int], *, now: Callable[[], int]
 ) -> Range | NothingToLoad:
@@ -170,6 +182,8 @@ def plan_interval(
     decider = Decider(store, terms, now, lambda floor: sight(kafka, terms, now(), floor))
     begin, end = (decider.boundary(time) for time in times)
     span = start, stop = interval(begin, end, found.ids)
+    for place in (start, stop):
+        check_logs(place, compared(kafka, place, place.offsets, always=True), BOUNDARY)
     offsets = stop.offsets.since(start.offsets)
     between = f"between {Moment(times[0])} and {Moment(times[1])}"
     unsure = store.uncertain(times[0])
@@ -206,7 +220,7 @@ def sight(kafka: Kafka, terms: Terms, now: int, floor: Floor = NO_FLOOR) -> Sigh
     log = kafka.log(terms.isolation)
     return Sight(
         seen,
-        lambda time: place_at(log, seen, time),
+        lambda time: marked(kafka, place_at(log, seen, time)),
         lambda time: deleted_at(log, seen.starts, seen.found.topics, time, now),
     )
 
@@ -233,7 +247,7 @@ def plan_replay(
     found = kafka.discover(terms.subscription)
     start = resolve(kafka, terms, asked[0], found, now)
     _check_there(terms, between, start)
-    begin = Place(start.offsets, _floor(asked[0]))
+    begin = marked(kafka, Place(start.offsets, _floor(asked[0])))
     seen = survey(kafka, terms, now, begin, found)
     check_ends(begin.offsets, seen.ends.offsets, f"the replay goes {between}; swap them, or ask for a later end")
     span, remarks = seen.span(begin), [*start.remarks, *seen.ends.remarks, *_ahead(asked[1], now)]
@@ -246,7 +260,7 @@ def plan_replay(
         terms,
         "replay",
         found,
-        (begin, Place(span.end, _floor(asked[1]))),
+        (begin, marked(kafka, Place(span.end, _floor(asked[1])))),
         now=now,
         reason="; ".join([f"{counted(span.offsets, 'offset')} {between}", *remarks, *limit]),
         rows_left=rows,

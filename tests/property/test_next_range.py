@@ -75,6 +75,13 @@ class Kafka:
     def log(self, _isolation):
         return self.present
 
+    def log_ends(self, partitions):
+        ends = self.present.ends()
+        return self.present.log_ends({partition: ends[partition] for partition in partitions})
+
+    def last_records(self, spans):
+        return self.present.last_records(spans)
+
 
 @dataclass
 class Asked:

@@ -1,7 +1,7 @@
 """A load of one topic with very many partitions, and each step of its road, from the first look to the commit."""
 
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -24,6 +24,7 @@ from airflow_provider_orderedkafka.core.batches import (
 from airflow_provider_orderedkafka.core.documents import Ledger, Range, Report
 from airflow_provider_orderedkafka.core.notation.subscriptions import Discovery, Subscription, Topic
 from airflow_provider_orderedkafka.core.order.cuts import Span
+from airflow_provider_orderedkafka.core.order.marks import LogEnd, Seen, digest
 from airflow_provider_orderedkafka.core.order.planning import Planner
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.core.pacing import Verdict
@@ -67,6 +68,15 @@ class SteadyKafka:
     def committed(self, _: str, __: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Nothing."""
         return {}
+
+    def log_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, LogEnd]:
+        """There was one election."""
+        return dict.fromkeys(partitions, LogEnd(self._log.each, 0))
+
+    def last_records(self, spans: Mapping[TopicPartition, tuple[int, int]]) -> dict[TopicPartition, Seen]:
+        """Each offset has a record."""
+        last = {partition: end - 1 for partition, (_, end) in spans.items()}
+        return {p: Seen(at, 0, digest(0, at * self._log.every, None, None)) for p, at in last.items()}
 
     def log(self, _: str) -> SteadyLog:
         """The log itself."""

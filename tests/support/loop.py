@@ -19,6 +19,7 @@ from airflow_provider_orderedkafka.core.batches import (
 from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
+from airflow_provider_orderedkafka.errors import DataLossError
 from airflow_provider_orderedkafka.spark.application.batch_loop import BatchLoop, Run, Work
 from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
 from airflow_provider_orderedkafka.storage import LocalState
@@ -141,6 +142,7 @@ class Plan:
     offsets: int = 10
     at_once: int = 20
     windows: list[list[int]] = field(default_factory=list)
+    cut: DataLossError | None = None
 
     def window(self, number: int, start: Place) -> list[Planned]:
         ends, last = [], self.loaded.end.offsets[PARTITION]
@@ -152,6 +154,13 @@ class Plan:
         found = window(self.loaded, number, start, ends, Size(self.offsets))
         self.windows += [[each.batch for each in found]] if found else []
         return found
+
+    def check_logs(self) -> None:
+        if self.cut:
+            raise self.cut
+
+    def marked(self, place: Place) -> Place:
+        return place
 
 
 @dataclass

@@ -1,10 +1,12 @@
 """A log in memory that answers like a broker, and the order as its definition says: an oracle without cuts."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from airflow_provider_orderedkafka.core.order.cuts import Bound, Floor, Slice, Span, Stretch, counts
+from airflow_provider_orderedkafka.core.order.marks import LogEnd, Seen, digest
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.core.order.timeline import Answer, BatchSize, Sighting
 
@@ -15,6 +17,7 @@ class Entry(NamedTuple):
     offset: int
     timestamp: int
     visible: bool = True
+    epoch: int = 0
 
 
 class Ordered(NamedTuple):
@@ -39,6 +42,24 @@ class SimulatedLog:
     lookups: int = 0
     looks: int = 0
     scanned: list[TopicPartition] = field(default_factory=list)
+    epochs: Counter[TopicPartition] = field(default_factory=Counter)
+
+    def log_ends(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, LogEnd]:
+        return {partition: LogEnd(end, self.epochs[partition]) for partition, end in ends.items()}
+
+    def last_records(self, spans: Mapping[TopicPartition, tuple[int, int]]) -> dict[TopicPartition, Seen]:
+        found = {}
+        for partition, (start, end) in spans.items():
+            for entry in self.entries[partition]:
+                if entry.visible and start <= entry.offset < end:
+                    told = digest(entry.epoch, entry.timestamp, None, b"%d" % entry.offset)
+                    found[partition] = Seen(entry.offset, entry.epoch, told)
+        return found
+
+    def cut(self, partition: TopicPartition, offset: int) -> None:
+        """Lose everything from an offset on, as an unclean election does; what comes then is of another leader."""
+        self.entries[partition] = [entry for entry in self.entries[partition] if entry.offset < offset]
+        self.epochs[partition] += 1
 
     def first_at(
         self, partitions: Sequence[TopicPartition], times: Sequence[int]

@@ -15,6 +15,7 @@ from confluent_kafka import Message
 
 from airflow_provider_orderedkafka.core.notation.subscriptions import Discovery, Subscription, Topic
 from airflow_provider_orderedkafka.core.order.cuts import Slice
+from airflow_provider_orderedkafka.core.order.marks import LogEnd, Seen
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.core.order.timeline import Answer, BatchSize, Sighting
 from airflow_provider_orderedkafka.errors import DataLossError, DeliveryError
@@ -137,6 +138,12 @@ class Source:
         ends = self.seen().ends
         self.answered()
         return Offsets({partition: ends.get(partition, 0) for partition in partitions})
+
+    def log_ends(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, LogEnd]:
+        return self.present.log_ends({partition: self.ends[partition] for partition in partitions})
+
+    def last_records(self, spans: Mapping[TopicPartition, tuple[int, int]]) -> Mapping[TopicPartition, Seen]:
+        return self.present.last_records(spans)
 
     def log(self, _isolation: str) -> "Questions":
         return Questions(self)

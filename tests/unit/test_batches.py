@@ -174,6 +174,18 @@ def test_a_fenced_attempt_writes_no_further_batch(world) -> None:
     assert w.checkpoint.note(2) is None
 
 
+def test_a_batch_that_was_read_from_a_log_that_was_cut_meanwhile_is_not_counted(world) -> None:
+    w = world()
+
+    def cut(planned: Sequence[Planned], loop: BatchLoop) -> None:
+        loop.take(planned[0])
+        w.plan.cut = DataLossError("it is another log now", topic="orders", partition=0, offset=5)
+        loop.take(planned[1])
+
+    assert w.run(cut).error is w.plan.cut
+    assert w.checkpoint.counts().batch == 1
+
+
 def test_a_fenced_attempt_does_not_run_its_failed_batch_again(world) -> None:
     w = world()
 

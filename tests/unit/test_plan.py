@@ -158,6 +158,7 @@ def plan_of(loaded: Range, checkpoint: Checkpoint, **topics: str) -> Plan:
     cluster = SimpleNamespace(
         topics=lambda: SimpleNamespace(ids={**loaded.topics, **topics}),
         planner=lambda span, _own: Planner(SteadyLog(2, 50), span),
+        check_logs=lambda _loaded: None,
     )
     frames: Any = SimpleNamespace(loaded=loaded, cluster=cluster, slice_offsets=SLICE_OFFSETS)
     return Plan(frames, checkpoint)

@@ -13,11 +13,12 @@ The rules that everything else rests on:
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
 from ...errors import DocumentError
+from .marks import Mark
 from .positions import Offsets, TopicPartition, is_integer
 
 FUTURE_TOLERANCE = 5 * 60 * 1_000
@@ -170,10 +171,35 @@ def joined(slices: Sequence[Slice]) -> Slice:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A position of a load: the next offset of each partition, and the floor of what follows."""
+    """A position of a load: the next offset of each partition, and the floor of what follows.
+
+    `marks` tell by partition which log it was, where that is known; by offsets and floor alone places are compared.
+    """
 
     offsets: Offsets
     floor: Floor
+    marks: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        for mark in self.marks.values():
+            Mark.of(mark)
+
+    @property
+    def marked(self) -> dict[TopicPartition, Mark]:
+        return {p: Mark.of(self.marks[str(p)]) for p in self.offsets if str(p) in self.marks} if self.marks else {}
+
+    def with_marks(self, marks: Mapping[TopicPartition, Mark]) -> "Place":
+        return replace(self, marks={**self.marks, **{str(partition): str(mark) for partition, mark in marks.items()}})
+
+    def with_offsets(self, offsets: Offsets) -> "Place":
+        kept = {str(partition) for partition in offsets}
+        return replace(self, offsets=offsets, marks={p: mark for p, mark in self.marks.items() if p in kept})
+
+    def updated(self, later: "Place") -> "Place":
+        """That place, and where this one stands in partitions that it does not name."""
+        kept = {str(p) for p, offset in self.offsets.items() if later.offsets.get(p, offset) == offset}
+        marks = {partition: mark for partition, mark in self.marks.items() if partition in kept}
+        return Place(self.offsets.updated(later.offsets), later.floor, {**marks, **later.marks})
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 
 from ...core.documents import Isolation
 from ...core.order.cuts import Bound, counts
+from ...core.order.marks import NOT_KNOWN, Seen, digest
 from ...core.order.positions import TopicPartition
 from ...core.order.timeline import Answer, BatchSize, Sighting
 from ...errors import AccessDeniedError, DataLossError, OrderedKafkaError, UnknownTopicError, UnreachableError
@@ -368,6 +369,20 @@ class KafkaLog:
             came = reader.answered
         return BatchSize(max(records, came * records // size), max(came, size), came) if records and came else None
 
+    def last_records(self, spans: Mapping[TopicPartition, tuple[int, int]]) -> dict[TopicPartition, Seen]:
+        """The last record of each span of offsets, which must lie before the log's end; none where it has none."""
+        found: dict[TopicPartition, Seen] = {}
+        limits = {partition: end for partition, (start, end) in spans.items() if start < end}
+        if limits:
+            with self._reading({p: spans[p][0] for p in limits}, limits, _LITTLE) as reader:
+                while reader.positions:
+                    for message in reader.take():
+                        partition = TopicPartition(message.topic(), message.partition())
+                        if message.offset() < limits[partition]:
+                            found[partition] = _seen(message)
+                    reader.let_go([p for p, position in reader.positions.items() if position >= limits[p]])
+        return found
+
     def _reading(
         self, starts: Mapping[TopicPartition, int], limits: Mapping[TopicPartition, int], tuning: Mapping[str, str]
     ) -> AbstractContextManager[PartitionReader]:
@@ -412,6 +427,13 @@ class BoundSearch:
     def _close(self, partition: TopicPartition, sighting: Sighting) -> None:
         del self.open[partition]
         self.seen[partition] = sighting
+
+
+def _seen(message: Message) -> Seen:
+    epoch = message.leader_epoch()
+    epoch = NOT_KNOWN if epoch is None else epoch
+    told = digest(epoch, _timestamp(*message.timestamp()), message.key(), message.value())
+    return Seen(message.offset(), epoch, told)
 
 
 def _timestamp(kind: int, timestamp: int) -> int:

@@ -14,6 +14,7 @@ from ...core.notation.spelling import counted
 from ...core.notation.starts import EARLIEST, LATEST, Ago, ByTopic, Committed, Earliest, Explicit, Latest, Moment, Start
 from ...core.notation.subscriptions import Assigned, Discovery, Subscription, Topic
 from ...core.order.cuts import FUTURE_TOLERANCE, NO_FLOOR, Bound, Floor, Place
+from ...core.order.marks import LogEnd, Seen
 from ...core.order.positions import Offsets, TopicPartition
 from ...core.order.timeline import PATIENCE, Log
 from ...core.pacing import Terms
@@ -22,6 +23,7 @@ from ..clients.answers import listed
 from ..clients.config import SERVERS
 from . import topics
 from .log import KafkaLog
+from .marks import compared
 
 
 class Kafka(Protocol):
@@ -45,6 +47,12 @@ class Kafka(Protocol):
 
     def log(self, isolation: Isolation) -> Log:
         """The records, as a planner asks for them."""
+
+    def log_ends(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, LogEnd]:
+        """Where each log ends, and its leader's epoch."""
+
+    def last_records(self, spans: Mapping[TopicPartition, tuple[int, int]]) -> Mapping[TopicPartition, Seen]:
+        """The last record of each span of offsets, an aborted one too; a partition that has none there is left out."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +79,12 @@ class Brokers:
 
     def log(self, isolation: Isolation) -> Log:
         return KafkaLog(self.config, isolation)
+
+    def log_ends(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, LogEnd]:
+        return topics.log_ends(self.config, partitions)
+
+    def last_records(self, spans: Mapping[TopicPartition, tuple[int, int]]) -> Mapping[TopicPartition, Seen]:
+        return KafkaLog(self.config, "read_uncommitted").last_records(spans)
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,13 +256,25 @@ def _checked(place: _Place, what: str, wanted: Mapping[TopicPartition, int]) -> 
 NOWHERE: Final = Place(Offsets(), NO_FLOOR)
 
 
-def survey(kafka: Kafka, terms: Terms, now: int, place: Place = NOWHERE, found: Discovery | None = None) -> Survey:
-    """What Kafka has, seen from this place; `found` if the topics were looked up already."""
+def survey(
+    kafka: Kafka,
+    terms: Terms,
+    now: int,
+    place: Place = NOWHERE,
+    found: Discovery | None = None,
+    *,
+    always: bool = False,
+) -> Survey:
+    """What Kafka has, seen from this place; `found` if the topics were looked up already.
+
+    Which log it was is compared where there was an election, or `always`.
+    """
     found = found or kafka.discover(terms.subscription)
     new = [partition for partition in found.partitions if partition not in place.offsets]
     starts = kafka.log_starts(new) if new else Offsets()
     ends = _ends(kafka, terms, found, now, place)
-    return Survey(now, now + terms.future_tolerance, found, ends, starts, fixed=terms.end is not None)
+    logs = compared(kafka, place, found.partitions, always=always)
+    return Survey(now, now + terms.future_tolerance, found, ends, starts, fixed=terms.end is not None, logs=logs)
 
 
 def _ends(kafka: Kafka, terms: Terms, found: Discovery, now: int, place: Place) -> Ends:

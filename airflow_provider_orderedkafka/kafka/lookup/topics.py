@@ -28,6 +28,7 @@ from ...core.documents import Isolation
 from ...core.next_range import created_again
 from ...core.notation.spelling import meant
 from ...core.notation.subscriptions import Assigned, Discovery, Matching, Named, Subscription, Topic
+from ...core.order.marks import NOT_KNOWN, LogEnd
 from ...core.order.positions import Offsets, TopicPartition
 from ...core.order.timeline import Answer
 from ...errors import AccessDeniedError, OrderedKafkaError, TopicChangedError, UnknownTopicError, UnreachableError
@@ -351,6 +352,13 @@ def high_ends(
     return _as_offsets(_ask(config, questions, isolation, Patience(deadline, "the high end of")))
 
 
+def log_ends(config: Mapping[str, str], partitions: Iterable[TopicPartition]) -> dict[TopicPartition, LogEnd]:
+    """Where each log ends, and its leader's epoch."""
+    questions = [_Question("latest", partition) for partition in partitions]
+    answers = _ask(config, questions, "read_uncommitted", Patience(DEADLINE, "the end of"))
+    return {question.partition: LogEnd(answer.offset, answer.epoch) for question, answer in answers.items()}
+
+
 def newest(
     config: Mapping[str, str], partitions: Iterable[TopicPartition], deadline: float = DEADLINE
 ) -> dict[TopicPartition, Answer]:
@@ -360,7 +368,7 @@ def newest(
     """
     questions = [_Question("newest", partition) for partition in partitions]
     answers = _ask(config, questions, "read_uncommitted", Patience(deadline, "the highest timestamp of"))
-    return {question.partition: answer for question, answer in answers.items() if answer.offset >= 0}
+    return {question.partition: Answer(*answer[:2]) for question, answer in answers.items() if answer.offset >= 0}
 
 
 def first_at(
@@ -378,7 +386,7 @@ def first_at(
         answers = _ask(config, some, isolation, Patience(deadline, "the index of"))
         for question, answer in answers.items():
             if answer.offset >= 0:
-                found[question.when][question.partition] = answer
+                found[question.when][question.partition] = Answer(*answer[:2])
     return [found[time] for time in times]
 
 
@@ -389,13 +397,13 @@ def committed(
     return {partition: commit.offset for partition, commit in commits.items()}
 
 
-def _as_offsets(answers: Mapping[_Question, Answer]) -> Offsets:
+def _as_offsets(answers: Mapping[_Question, "_Told"]) -> Offsets:
     return Offsets({question.partition: answer.offset for question, answer in answers.items()})
 
 
 def _ask(
     config: Mapping[str, str], questions: Sequence[_Question], isolation: Isolation, patience: Patience
-) -> dict[_Question, Answer]:
+) -> "dict[_Question, _Told]":
     asked = admin(config)
 
     def ask(some: Sequence[_Question], seconds: float) -> list[_Sent]:
@@ -410,17 +418,25 @@ def _ask(
     return gather(asked, ask, questions, patience, recheck=recheck, relearn=relearn)
 
 
+class _Told(NamedTuple):
+    """Kafka's answer, with the epoch of the leader or, for a time, of the record."""
+
+    offset: int
+    timestamp: int
+    epoch: int
+
+
 class _Sent:
     """The answer to come of `list_offsets`; KafkaException if it was lost."""
 
     def __init__(self, future: Future[Any]) -> None:
         self._future = future
 
-    def result(self, timeout: float | None = None) -> Answer:
+    def result(self, timeout: float | None = None) -> _Told:
         found = self._future.result(timeout)
         if found.offset == OFFSET_INVALID:
             raise KafkaException(KafkaError(KafkaError._TRANSPORT, "the connection was lost before the answer came"))
-        return Answer(found.offset, found.timestamp)
+        return _Told(found.offset, found.timestamp, NOT_KNOWN if found.leader_epoch is None else found.leader_epoch)
 
 
 def _sent(asked: Admin, questions: Sequence[_Question], isolation: Isolation, seconds: float) -> list[_Sent]:

@@ -32,6 +32,7 @@ from ...core.documents import Destination, Ends, Range
 from ...core.next_range import check_bad, rows_left
 from ...core.order.cuts import Place
 from ...errors import CredentialsError, OrderedKafkaError, SchemaChangedError, StateError, TaskFailedError
+from ...kafka.lookup.marks import marked
 from ...kafka.lookup.topics import check_ids
 from ..lanes.frames import RangeFrames
 from ..lanes.limit import RowLimit
@@ -126,6 +127,13 @@ class Plan:
         begun = self._checkpoint.note(number) or self._checkpoint.allotment(number)
         return None if begun is None else begun.end
 
+    def check_logs(self) -> None:
+        """Raise if what is read is not what was planned any more."""
+        self._frames.cluster.check_logs(self._frames.loaded)
+
+    def marked(self, place: Place) -> Place:
+        return marked(self._frames.cluster.kafka, place)
+
     @cached_property
     def _size(self) -> Size:
         """Determined before the first window; also checks that the topics are still the range's."""
@@ -133,6 +141,7 @@ class Plan:
 
         loaded, cluster = self._frames.loaded, self._frames.cluster
         check_ids(cluster.topics().ids, loaded.topics)
+        self.check_logs()
         average = average_bytes(loaded.span, self._frames.read) if needs_sample(loaded) else None
         return size_of(loaded, average, self._frames.slice_offsets)
 
@@ -242,6 +251,7 @@ class BatchLoop:
         self._work.lease.check()
         batch = self._limited(Batch(number, start, end))
         tally = self._written(batch)
+        self._work.plan.check_logs()
         self._work.lease.check()  # who lost it meanwhile does not know what others wrote of the batch
         self.counts = self._counted(batch, tally)
         self._work.checkpoint.put_counts(self.counts)
@@ -309,7 +319,8 @@ class BatchLoop:
         check_bad(total.dead_letters, self._work.max_bad)
         batches = 1 if before is None else before.batches + 1
         spent = rows_left(self._work.loaded.rows_left, total.rows) == 0
-        return Counts(batch.number, tally, total, batches, batch.end, limit_spent=spent)
+        end = self._work.plan.marked(batch.end) if spent else batch.end
+        return Counts(batch.number, tally, total, batches, end, limit_spent=spent)
 
     def _left(self) -> int | None:
         return rows_left(self._work.loaded.rows_left, 0 if self.counts is None else self.counts.total.rows)

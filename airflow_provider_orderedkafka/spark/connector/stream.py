@@ -19,15 +19,26 @@ from typing import Any, Final
 from ...core.batches import SLICE_OFFSETS
 from ...core.codec import Document
 from ...core.documents import Isolation, Range
-from ...core.next_range import Ends, NothingToLoad, Own, Survey, check_ends, next_place, place_after, verdict
+from ...core.next_range import (
+    Ends,
+    NothingToLoad,
+    Own,
+    Survey,
+    check_ends,
+    check_logs,
+    next_place,
+    place_after,
+    verdict,
+)
 from ...core.notation.starts import Earliest
 from ...core.notation.subscriptions import Discovery, Named, Subscription
 from ...core.order.cuts import Close, Place, Slice, Span
 from ...core.order.planning import Planner, worthwhile
 from ...core.order.positions import Offsets, Position, TopicPartition
 from ...core.order.timeline import Log
-from ...core.pacing import Pace, Since, Terms
+from ...core.pacing import Pace, Since, Terms, WayOut
 from ...errors import SettingError
+from ...kafka.lookup.marks import compared, marked
 from ...kafka.lookup.survey import NOWHERE, Brokers, Kafka, resolve, survey
 from ...kafka.lookup.topics import show_place
 from .options import SourceOptions
@@ -123,12 +134,28 @@ class Cluster:
         """How many offsets a task is to have: as asked for, or by default more where partitions are thin."""
         return asked if asked != SLICE_OFFSETS else worthwhile(self.log, span, asked)
 
+    def check_logs(self, loaded: Range) -> None:
+        """Raise `DataLossError` if a log was cut since the range was planned, before its end."""
+        logs = compared(self.kafka, loaded.end, loaded.end.offsets)
+        check_logs(loaded.end, logs, of_a_range(loaded), loaded.start)
+
     def _found(self, subscription: Subscription) -> Discovery:
         found = self.kafka.discover(subscription)
         if self.loaded is not None:
             _check_cluster(self.loaded, found.cluster_id, self.kafka.servers)
         self._compacted.update((topic.name, topic.compacted) for topic in found.topics)
         return found
+
+
+def of_a_range(loaded: Range) -> WayOut:
+    return WayOut(
+        f"the end of range {loaded.id!r}",
+        "",
+        "",
+        f"give the range up with `orderedkafka ledger abandon {loaded.load} --reason cut`, and load that, too, with "
+        f"`orderedkafka ledger rewind {loaded.load} --topic {{topic}} --to '{{to}}' --reason cut`; by hand, begin with "
+        "a new checkpoint",
+    )
 
 
 def _check_cluster(loaded: Range, found: str, servers: str) -> None:
@@ -178,7 +205,7 @@ class Stream:
             check_ends(start.offsets, seen.ends.offsets, "'endingOffsets' must not be below where reading starts")
         elif self._fixed is not None:  # "latest" is resolved a moment after the target
             self._fixed = replace(seen, ends=_raised(seen.ends, start.offsets))
-        return self._offset(Place(start.offsets, NOWHERE.floor), Offsets(), seen, seen.now, None)
+        return self._marked(self._offset(Place(start.offsets, NOWHERE.floor), Offsets(), seen, seen.now, None))
 
     def after(self, at: StreamOffset, most: int | None) -> StreamOffset | None:
         """The end of the next batch; None if no batch is due."""
@@ -194,8 +221,8 @@ class Stream:
         if isinstance(end, NothingToLoad):
             return None
         added = {p: offset for p, offset in seen.span(at.place).start.items() if p not in at.place.offsets}
-        place = Place(at.place.offsets.updated(end.offsets), end.floor)
-        return self._limited(at, self._offset(place, Offsets(added), seen, at.first_looked_at, seen.now))
+        place = at.place.updated(end)
+        return self._marked(self._limited(at, self._offset(place, Offsets(added), seen, at.first_looked_at, seen.now)))
 
     def done(self, at: StreamOffset) -> None:
         """Commit this place, before which all is done, in the consumer group that was asked for, if any."""
@@ -232,7 +259,7 @@ class Stream:
         time = (row["order_time"] - _EPOCH) // timedelta(milliseconds=1)
         record = Position(time, TopicPartition(row["topic"], row["partition"]), row["offset"])
         place = place_after(self._cluster.log, span_between(at, end), record)
-        return replace(end, place=Place(end.place.offsets.updated(place.offsets), place.floor))
+        return replace(end, place=end.place.updated(place))
 
     def whole(self) -> tuple[StreamOffset, StreamOffset]:
         self.fix_target()
@@ -241,14 +268,18 @@ class Stream:
 
     def slices(self, start: StreamOffset, end: StreamOffset) -> list[Slice]:
         """The slices between two offsets; who reads them sees what lies behind the end, where its floor is known."""
+        check_logs(end.place, compared(self._kafka, end.place, end.place.offsets), self._terms.way_out)
         span, floor = span_between(start, end), end.place.floor
         planner = self._cluster.planner(span, self._own, end=None if floor == NOWHERE.floor else Close(floor))
         return planner.slices(self._cluster.each(span, self._options.slice_offsets))
 
+    def _marked(self, at: StreamOffset) -> StreamOffset:
+        return at if self._options.range is not None else replace(at, place=marked(self._kafka, at.place))
+
     def progress(self, at: StreamOffset | None) -> dict[str, Any]:
         """How far the stream could read now, and how far behind that it is, for the query's progress."""
         seen = self._fixed if self._options.range is not None else None  # a range does not grow
-        ends = (seen or self._look(NOWHERE if at is None else at.place)).ends.offsets
+        ends = (seen or self._look(NOWHERE if at is None else replace(at.place, marks={}))).ends.offsets
         if at is None:
             return {"high_ends": ends.to_json()}
         stands = {partition: min(at.place.offsets.get(partition, 0), end) for partition, end in ends.items()}
