@@ -210,12 +210,13 @@ class Batches:
     def __init__(self, request: Request) -> None:
         self._request = request
         self._tally = ReadTally()
-        self._reached: dict[TopicPartition, int] = {}
+        begun = request.begun
+        self._reached: dict[TopicPartition, int] = {} if begun is None else dict(begun.place.offsets)
         self._last: Position | None = None
         self._end: Mapping[TopicPartition, int] = {}
         self._ends = Ends(Offsets(), Offsets())
-        self._ids: Mapping[str, str] = {}
-        self._floor = NO_FLOOR
+        self._ids: Mapping[str, str] = {} if begun is None else begun.topics
+        self._floor = NO_FLOOR if begun is None else begun.place.floor
         self._own: dict[TopicPartition, OwnIndex] = {}
         self._batches = self._read()
         self._closed = False
@@ -335,8 +336,6 @@ class Batches:
     def _first(self) -> Place:
         asked = self._request
         if asked.begun is not None:
-            self._ids, self._floor = asked.begun.topics, asked.begun.place.floor
-            self._reached.update(asked.begun.place.offsets)
             return asked.begun.place
         start = resolve(Brokers(asked.settings.kafka), asked.terms, asked.terms.start, self._found, _now())
         for remark in start.remarks:

@@ -223,9 +223,8 @@ def first_look(
 
 def joined(ledger: Ledger, place: Place, topics: Mapping[str, str]) -> Ledger:
     """Add new topics or partitions at the load's start. Nothing moves, so the revision stays."""
-    return replace(
-        ledger, place=replace(ledger.place.updated(place), floor=ledger.place.floor), topics={**topics, **ledger.topics}
-    )
+    added = replace(place, floor=ledger.place.floor)
+    return replace(ledger, place=ledger.place.updated(added), topics={**topics, **ledger.topics})
 
 
 def opened(book: Book, range_id: str, owner: str) -> Book:

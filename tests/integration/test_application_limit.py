@@ -67,6 +67,7 @@ def test_a_row_limit_lets_exactly_the_first_rows_in_order_pass(
         assert report.stop == loaded.end
         return
     last = next(place for place, each in enumerate(order) if each.position == rows[limit - 1])
+    assert set(report.stop.marked) == {p for p, offset in report.stop.offsets.items() if offset}
     stopped = {(p.topic, p.partition): offset for p, offset in report.stop.offsets.items()}
     before = {each.position for each in order if each.position[2] < stopped[each.position[:2]]}
     assert before == {each.position for each in order[: last + 1]}

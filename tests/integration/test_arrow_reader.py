@@ -17,7 +17,13 @@ from support.records import Record
 from support.registered import framed, order, register, small_registry
 
 from airflow_provider_orderedkafka import Avro, Decode, Json, JsonSchema, Protobuf
-from airflow_provider_orderedkafka.errors import DataLossError, RowError, SettingError, UnknownTopicError
+from airflow_provider_orderedkafka.errors import (
+    DataLossError,
+    RowError,
+    SettingError,
+    TopicChangedError,
+    UnknownTopicError,
+)
 from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
 from airflow_provider_orderedkafka.reader import read
 
@@ -48,6 +54,14 @@ def in_order(seen):
     return sorted(found)
 
 
+def standing(batches):
+    """The next offset of each partition."""
+    found = {}
+    for row in batches.partitions.to_pylist():
+        found.setdefault(row["topic"], {})[row["partition"]] = row["position"]
+    return found
+
+
 def rows(batches):
     table = pa.Table.from_batches(list(batches), schema=batches.schema)
     return table.to_pylist()
@@ -75,7 +89,7 @@ def test_records_of_all_topics_and_partitions_come_in_time_order(kafka, records,
     assert places(found) == [place[1:] for place in expected]
     assert batches.rows == 1_000
     assert batches.late == sum(row["late"] for row in found) > 0
-    assert batches.positions == {written[0]: records.ends(written[0]), written[1]: records.ends(written[1])}
+    assert standing(batches) == {written[0]: records.ends(written[0]), written[1]: records.ends(written[1])}
 
 
 def test_columns_come_as_they_were_asked_for(kafka, written):
@@ -89,12 +103,37 @@ def test_columns_come_as_they_were_asked_for(kafka, written):
 def test_reading_goes_on_where_another_reader_stopped(kafka, written):
     with read(kafka.bootstrap_servers, written, batch_bytes=8_000) as first:
         begun = places(next(first).to_pylist())
-        stopped = first.positions
+        stopped = json.loads(json.dumps(first.position))
     assert list(first) == []
     with read(kafka.bootstrap_servers, written, start=stopped) as rest:
         found = places(rows(rest))
     with read(kafka.bootstrap_servers, written) as whole:
-        assert sorted(begun + found) == sorted(places(rows(whole)))
+        assert begun + found == places(rows(whole))
+
+
+def test_order_times_do_not_fall_from_one_reader_to_the_next(kafka, topics, records):
+    topic = topics.create()
+    records.produce(topic, [Record(b"a", BASE + 100)])
+    with read(kafka.bootstrap_servers, topic) as batches:
+        begun, stopped = rows(batches), batches.position
+    assert read(kafka.bootstrap_servers, topic, start=stopped).position == stopped
+    records.produce(topic, [Record(b"b", BASE + 60), Record(b"c", BASE + 130)])
+    goes_on = read(kafka.bootstrap_servers, topic, start=stopped)
+    assert [row["late"] for row in begun + rows(goes_on)] == [False, True, False]
+    anew = rows(read(kafka.bootstrap_servers, topic, start={topic: [1]}))
+    assert [row["late"] for row in anew] == [False, False]
+
+
+def test_a_position_in_a_topic_that_was_created_again_means_something_else(kafka, topics, records):
+    topic = topics.create()
+    records.produce(topic, [Record(b"a", BASE)])
+    with read(kafka.bootstrap_servers, topic) as batches:
+        rows(batches)
+        stopped = batches.position
+    topics.recreate(topic)
+    records.produce(topic, [Record(b"b", BASE), Record(b"c", BASE)])
+    with pytest.raises(TopicChangedError):
+        rows(read(kafka.bootstrap_servers, topic, start=stopped))
 
 
 def test_a_start_for_each_topic_and_an_end_by_time(kafka, written):
@@ -120,7 +159,7 @@ def test_what_was_aborted_is_not_read_and_nothing_waits_at_its_markers(kafka, to
     records.abort(topic, [Record(b"b", BASE + 1)])
     with read(kafka.bootstrap_servers, topic) as batches:
         assert [row["value"] for row in rows(batches)] == [b"a"]
-    assert batches.positions == {topic: records.ends(topic)}
+    assert standing(batches) == {topic: records.ends(topic)}
 
 
 def test_an_empty_topic_gives_no_batch(kafka, topics):

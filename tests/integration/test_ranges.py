@@ -211,7 +211,9 @@ def test_a_first_look_from_a_time_at_a_log_start_says_so(brokers, topics, record
     records.produce(topic, [Record(b"", now - 10_000 + n) for n in range(5)])
     records.delete_before(topic, {0: 2})
     load = OrderedLoad("orders", topics=[topic], start="-1h")
-    assert list(ranges.first_look(brokers, load.terms, now).place.offsets.values()) == [2]
+    first = ranges.first_look(brokers, load.terms, now)
+    assert list(first.place.offsets.values()) == [2]
+    assert [mark.offset for mark in first.place.marked.values()] == [1]
     assert f"{topic}[0]@2" in caplog.text
 
 

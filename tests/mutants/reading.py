@@ -2,6 +2,7 @@
 
 PACKAGE = "airflow_provider_orderedkafka"
 BOOKS = "tests/unit/test_books.py"
+MARKS = "tests/property/test_marks.py"
 CUTS = "tests/property/test_cuts.py"
 NEXT = f"{PACKAGE}/core/next_range.py"
 NEXT_TESTS = ("tests/unit/test_next_range.py",)
@@ -67,8 +68,38 @@ MUTANTS = [
     (
         "floor dropped by a commit",
         f"{PACKAGE}/core/lifecycle.py",
-        {"report.stop.floor": "ledger.place.floor"},
+        {"place=ledger.place.updated(report.stop)": "place=replace(ledger.place, offsets=report.stop.offsets)"},
         (BOOKS,),
+    ),
+    (
+        "a log that was cut is taken for the same one",
+        f"{PACKAGE}/kafka/lookup/marks.py",
+        {"seen[p].digest != m.digest": "False"},
+        (MARKS,),
+    ),
+    (
+        "after an election nothing is compared",
+        f"{PACKAGE}/kafka/lookup/marks.py",
+        {"ends[p].epoch != m.epoch}": "False}"},
+        (MARKS,),
+    ),
+    (
+        "the mark of a partition that moved is kept",
+        f"{PACKAGE}/core/order/cuts.py",
+        {"if later.offsets.get(p, offset) == offset}": "}"},
+        (MARKS,),
+    ),
+    (
+        "a cut log is not looked for after a batch was written",
+        f"{PACKAGE}/spark/application/batch_loop.py",
+        {"        self._work.plan.check_logs()\n": ""},
+        ("tests/unit/test_batches.py",),
+    ),
+    (
+        "a reader that goes on begins the order anew",
+        f"{PACKAGE}/reader.py",
+        {"NO_FLOOR if begun is None else begun.place.floor": "NO_FLOOR"},
+        ("tests/integration/test_arrow_reader.py",),
     ),
     (
         "future timestamps count in a plan",
