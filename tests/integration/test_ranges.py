@@ -211,10 +211,16 @@ def test_a_first_look_from_a_time_at_a_log_start_says_so(brokers, topics, record
     records.produce(topic, [Record(b"", now - 10_000 + n) for n in range(5)])
     records.delete_before(topic, {0: 2})
     load = OrderedLoad("orders", topics=[topic], start="-1h")
-    first = ranges.first_look(brokers, load.terms, now)
-    assert list(first.place.offsets.values()) == [2]
-    assert [mark.offset for mark in first.place.marked.values()] == [1]
+    assert list(ranges.first_look(brokers, load.terms, now).place.offsets.values()) == [2]
     assert f"{topic}[0]@2" in caplog.text
+
+
+def test_a_load_that_begins_in_the_middle_of_a_log_knows_which_log_it_was(brokers, topics, records, now):
+    topic = topics.create(partitions=2)
+    records.commit(topic, [Record(b"", now - 10), Record(b"", now - 5)])
+    load = OrderedLoad("orders", topics=[topic], start="latest")
+    first = ranges.first_look(brokers, load.terms, now)
+    assert {p.partition: mark.offset for p, mark in first.place.marked.items()} == {0: 1}
 
 
 def test_what_was_deleted_of_a_new_partition_is_in_the_next_range(brokers, topics, records, ledger_at, now):

@@ -311,6 +311,9 @@ NO_TIMESTAMP: Final = -1
 # A look needs one record of each partition, so the broker should send little.
 _LITTLE: Final = {"fetch.message.max.bytes": "16384", "queued.min.messages": "1"}
 
+# A broker sends the whole batch of a record, and beyond this limit only that of one partition at a time.
+_WHOLE: Final = {"fetch.message.max.bytes": "131072", "queued.min.messages": "1"}
+
 _ONE_BATCH: Final = {"fetch.message.max.bytes": "1", "queued.min.messages": "1", **PROTOCOL}
 
 _FRAME: Final = 10
@@ -374,7 +377,7 @@ class KafkaLog:
         found: dict[TopicPartition, Seen] = {}
         limits = {partition: end for partition, (start, end) in spans.items() if start < end}
         if limits:
-            with self._reading({p: spans[p][0] for p in limits}, limits, _LITTLE) as reader:
+            with self._reading({p: spans[p][0] for p in limits}, limits, _WHOLE) as reader:
                 while reader.positions:
                     for message in reader.take():
                         partition = TopicPartition(message.topic(), message.partition())
