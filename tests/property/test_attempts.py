@@ -35,6 +35,7 @@ from support.small_loads import Done, Load
 
 from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.core.order.positions import Offsets
+from airflow_provider_orderedkafka.errors import DataLossError
 from airflow_provider_orderedkafka.kafka.provenance import WHOLE_RECORD
 
 pytestmark = pytest.mark.timeout(1200)
@@ -256,6 +257,27 @@ def test_whatever_happens_each_row_is_there_once_in_order_and_limits_are_exact(s
     world.finish()
     for load in world.loads:
         check_load(world, load)
+
+
+@EXAMPLES
+@given(shapes, lists(come, 20, 1), lists(attempts, 2, 1), st.integers(0, 5), st.integers(0, 15))
+def test_a_load_that_stands_in_a_log_that_was_cut_writes_nothing_of_another_one(shape, records, tried, number, back):
+    world = World(replace(shape, loads=1, compacted=False, counts_losses=False), 1)
+    world.come(records)
+    for attempt in tried:
+        world.run(replace(attempt, load=0, beside=()))
+    [load] = world.loads
+    partition = world.source.partitions[number % len(world.source.partitions)]
+    at, places = max(world.source.ends[partition] - back, 0), load.places()
+    world.source.cut(partition, at)
+    parted = any(partition in place.marked and at <= place.marked[partition].offset for place in places)
+    try:
+        world.finish()
+    except DataLossError as error:
+        assert parted
+        assert (error.topic, error.partition) == partition
+        assert error.offset <= max(place.offsets[partition] for place in places)
+    assert not (parted and [row for row in world.outputs.rows() if b"one-since" in (row.value or b"")])
 
 
 def check_load(world: World, load: Load) -> None:

@@ -99,11 +99,21 @@ class Source:
         if value is not None:
             self.records[partition, offset] = Record(partition, offset, timestamp, key, value)
         for log in (self.history, self.present):
-            log.entries[partition].append(Entry(offset, timestamp, visible=value is not None))
+            epoch = log.epochs[partition]
+            log.entries[partition].append(Entry(offset, timestamp, value is not None, epoch))
         self.ends[partition] = offset + 1
 
     def begins(self) -> dict[TopicPartition, int]:
         return {p: self.present.gone_before.get(p, 0) for p in self.partitions}
+
+    def cut(self, partition: TopicPartition, offset: int) -> None:
+        """An unclean election takes what stands from an offset on; other records come there, as many and one more."""
+        lost = self.ends[partition] - offset
+        for log in (self.history, self.present):
+            log.cut(partition, offset)
+        self.ends[partition] = offset
+        for number in range(lost + 1):
+            self.add(partition, number, None, b"one-since")
 
     def grow(self, topic: str) -> None:
         """The topic gets one partition more."""

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from airflow_provider_orderedkafka.core.batches import Surplus
 from airflow_provider_orderedkafka.core.documents import Ledger, Range, Report
+from airflow_provider_orderedkafka.core.order.cuts import Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.spark.application import by_hand
 from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
@@ -47,6 +48,12 @@ class Load:
 
     def ledger(self) -> Ledger | None:
         return by_hand.store_of(self.state()).ledger() if self.documents else None
+
+    def places(self) -> list[Place]:
+        """Where it stands, and where its open range ends."""
+        ledger, store = self.ledger(), by_hand.store_of(self.state())
+        opened = None if ledger is None or ledger.open is None else store.range(ledger.open.range_id)
+        return [*([] if ledger is None else [ledger.place]), *([] if opened is None else [opened.end])]
 
     def counted(self) -> Offsets:
         """Up to where batches were counted."""
