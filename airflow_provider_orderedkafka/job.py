@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from importlib.metadata import version
-from itertools import pairwise
 from typing import Any, Final, Literal, TypeVar
 
 from .core.checkpoint_files import DOCUMENT, WORKS
@@ -237,7 +236,7 @@ RULES: Final[Mapping[type, Mapping[str, Rule]]] = {
         **dict.fromkeys(("use_partition", "include_headers"), "stays"),
         "topics": "grows",
         "provenance": "ends",
-        **dict.fromkeys(("writers", "create", "producer"), "free"),
+        **dict.fromkeys(("writers", "create", "producer"), "free"),  # what of it places keys, an application compares
     },
     IcebergOutput: {"table": "stays", **dict.fromkeys(("create", "partition_by", "properties", "options"), "free")},
     DeltaOutput: {
@@ -248,28 +247,10 @@ RULES: Final[Mapping[type, Mapping[str, Rule]]] = {
 }
 """What may change between two attempts, by field. A value of another class is compared as a whole."""
 
-PLACING: Final = "partitioner"
-"""The producer's one setting that stays: it says in which partition a key is."""
-
-OPTIONS: Final = ("--option", "--sink-option")
-"""The flags that go with a work: they say where Kafka is and how it is read and written, but do not shape rows."""
-
-SAID_AT_ONCE: Final = tuple(f"{flag}=" for flag in OPTIONS)
-
 
 def _shaping(value: Any) -> Any:
-    """What of a value may shape rows: of the packaged application's arguments its options do not, but a partitioner.
-
-    What the arguments of a program of one's own do is not known.
-    """
-    if not isinstance(value, Application) or value.file:
-        return value
-    kept = tuple(
-        each
-        for flag, each in pairwise(("", *value.arguments))
-        if each not in OPTIONS and (PLACING in each or (flag not in OPTIONS and not each.startswith(SAID_AT_ONCE)))
-    )
-    return replace(value, arguments=kept) if kept else None
+    """The packaged application takes only options beside a work, and compares what comes of them by itself."""
+    return None if isinstance(value, Application) and not value.file else value
 
 
 def _changes(was: Any, now: Any, path: str) -> Iterator[str]:
@@ -282,8 +263,6 @@ def _changes(was: Any, now: Any, path: str) -> Iterator[str]:
         before, after = _shaping(getattr(was, name)), _shaping(getattr(now, name))
         if rule == "stays" or (rule == "grows" and not _grown(before, after)) or (rule == "ends" and after):
             yield from _changes(before, after, f"{path}.{name}" if path else name)
-        if name == "producer":
-            yield from _changes(before.get(PLACING), after.get(PLACING), f"{path}.{name}[{PLACING!r}]")
 
 
 def _grown(before: Any, after: Any) -> bool:

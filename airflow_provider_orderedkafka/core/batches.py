@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from hashlib import sha256
 from itertools import pairwise
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from .codec import Document
 from .commits import TableVersion
@@ -128,6 +128,14 @@ class Tally:
         return type(self)(*sums)
 
 
+STAYS: Final = {
+    "transform": "the transform",
+    "cluster": "the output's cluster",
+    "partitioner": "kafka.partitioner (of a connection, ORDEREDKAFKA_OPTIONS, --option, --sink-option or producer=)",
+}
+"""What of a setup stays once a batch is begun, and what messages call it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Setup(Document):
     """How a range is loaded: the settings of its first attempt, and the lane it chose.
@@ -136,6 +144,7 @@ class Setup(Document):
     the partitioner that keeps the source's keys in their partitions, if the direct lane relies on one; `reason` says
     why this lane was chosen. `transform` is the name of the function, which a program may give that no job names.
     `cluster` is the id of the one that has the output's topics, `job` the key of the job that was asked for.
+    `partitioner` is what places keys in topics, whatever said so; empty where no topic is written to.
     """
 
     lane: Kind
@@ -146,19 +155,21 @@ class Setup(Document):
     reason: str
     cluster: str = ""
     job: str = ""
+    partitioner: str = ""
 
     @property
     def key(self) -> str:
         """A hash that no other setup has."""
         return sha256(self.to_text().encode()).hexdigest()[:16]
 
-    def fits(self, other: Self) -> bool:
-        """Whether the other has the same transform and cluster.
+    def changes(self, now: Self) -> str:
+        """What shapes rows or says where they are, and is otherwise in the setup of now, in words; empty if nothing is.
 
         A cluster that says no id is taken for the same one: its topics' ids are compared where rows are looked for.
         """
-        same_cluster = self.cluster == other.cluster or not self.cluster or not other.cluster
-        return same_cluster and self.transform == other.transform
+        both = ((said, getattr(self, name), getattr(now, name)) for name, said in STAYS.items())
+        changed = ((said, was, it) for said, was, it in both if was != it and "" not in (was, it))
+        return "; ".join(f"{said} was {was!r}, it is {it!r}" for said, was, it in changed)
 
 
 @dataclass(frozen=True, slots=True)

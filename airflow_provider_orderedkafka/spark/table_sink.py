@@ -63,10 +63,17 @@ def table_sink(
         placed=None,
         transform=arguments.transform_name,
         reason="tables are written from DataFrames",
+        partitioner=_partitioner(arguments),
     )
     table = tables[type(output)](frames, output, arguments.checkpoint)
     range_name = name_at(arguments.checkpoint, frames.loaded.id)
     return writer_of(frames, table, range_name, setup, _dead_letters(arguments, frames, output, outputs))
+
+
+def _partitioner(arguments: Arguments) -> str:
+    """What places dead letters, where they go to a topic."""
+    to_topic = isinstance(arguments.job.rows.dead_letters, str)
+    return WriteSettings(arguments.source.kafka).partitioner if to_topic else ""
 
 
 def _counted(checkpoint: str, frames: RangeFrames) -> int:

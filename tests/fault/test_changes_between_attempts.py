@@ -5,10 +5,12 @@ the rest is written; how many partitions the output has; where dead letters go; 
 cannot be kept, the report says how many rows it may be.
 """
 
+import json
 import random
 import re
 import sys
 import time
+import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,11 +37,14 @@ from support.ranges import whole_range
 from support.records import Record, Records
 from support.topics import Topics
 
+from airflow_provider_orderedkafka.errors import SettingError, exit_code
 from airflow_provider_orderedkafka.kafka.write.producer import PooledProducer
+from airflow_provider_orderedkafka.outputs import OPTIONS_VARIABLE
 
 pytestmark = [pytest.mark.fault, pytest.mark.usefixtures("spark"), pytest.mark.timeout(600)]
 
 COUNT = 6_000
+SETTING_ERROR = exit_code(SettingError(""))
 PARTITIONS = 4
 FRAMES = ("--transform", "support.transforms:unchanged")
 HALF = Moment(PooledProducer.send, "return", 2)
@@ -361,18 +366,55 @@ def test_a_key_in_a_partition_where_the_direct_lane_did_not_expect_it_is_written
     assert (report.rows_emitted, report.may_be_doubled, report.may_be_out_of_order) == (COUNT, 0, 1)
 
 
-def test_a_transform_that_was_changed_and_gives_several_rows_loses_none_and_counts_what_may_be_doubled(
-    kafka: Any, topics: Topics, records: Records, tmp_path: Path
+@pytest.mark.parametrize("said", ["--option", "--sink-option", "environment", "environment, for the output"])
+def test_a_partitioner_that_is_new_is_refused_before_a_row_is_written_wherever_it_is_said(
+    kafka: Any, topics: Topics, records: Records, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str
 ) -> None:
     scene = Scene(topics, records, topics.create("in", PARTITIONS), topics.create("out", 3), kafka.bootstrap_servers)
     records.produce(scene.source, events(COUNT, 1))
-    module = tmp_path / "changing.py"
-    code = (
-        "from pyspark.sql import functions as f\n\n\ndef several(frame):\n"
-        "    return frame.withColumn('value', f.explode(f.array(PARTS)))\n"
-    )
-    module.write_text(code.replace("PARTS", "f.lit('a'), f.lit('b')"))
-    how = {"environment": {"PYTHONPATH": ":".join([str(tmp_path), str(HOLDING), *sys.path])}, "submit": SMALL_CHUNKS}
+    first = (*sink(writers=3), *slices(500))
+    load = begun(scene, tmp_path, first)
+    landed = len(records.read(scene.output))
+    name, argv = "kafka.partitioner", (said, "kafka.partitioner=consistent_random")
+    if said not in {"--option", "--sink-option"}:
+        argv = ()
+        options = {f"sink.{name}" if said.endswith("output") else name: "consistent_random"}
+        monkeypatch.setenv(OPTIONS_VARIABLE, json.dumps(options))
+    assert load.ending_here(*first, *argv) == SETTING_ERROR
+    assert len(records.read(scene.output)) == landed
+    monkeypatch.delenv(OPTIONS_VARIABLE, raising=False)
+    load.finish_here(*first, "--option", "kafka.linger.ms=20", "--sink-option", f"{name}=murmur2_random")
+    assert check_rows(expected_of(records, scene.source), records.read(scene.output), 1) == FLAWLESS
+
+
+OF_SEVERAL = "from pyspark.sql import functions as f\n\n\ndef several(frame):\n    {}"
+EXPLODED = "return frame.withColumn('value', f.explode(f.array(*map(f.lit, {}))))\n"
+ITSELF = OF_SEVERAL.format(EXPLODED)
+BY_A_HELPER = OF_SEVERAL.format("from helper import PARTS\n\n    " + EXPLODED.format("PARTS"))
+"""Imported where it is called, and so where no module says it at its top."""
+
+
+@pytest.mark.parametrize("edited", ["its own file", "a module beside it", "a module in a zip"])
+def test_a_transform_whose_code_was_changed_and_gives_several_rows_loses_none_and_counts_what_may_be_doubled(
+    kafka: Any, topics: Topics, records: Records, tmp_path: Path, edited: str
+) -> None:
+    scene = Scene(topics, records, topics.create("in", PARTITIONS), topics.create("out", 3), kafka.bootstrap_servers)
+    records.produce(scene.source, events(COUNT, 1))
+    shipped = tmp_path / "shipped.zip"
+
+    def write(parts: tuple[str, ...]) -> None:
+        own = edited == "its own file"
+        (tmp_path / "changing.py").write_text(ITSELF.format(parts) if own else BY_A_HELPER)
+        if edited == "a module beside it":
+            (tmp_path / "helper.py").write_text(f"PARTS = {parts}\n")
+        with zipfile.ZipFile(shipped, "w") as made:
+            made.writestr("helper.py" if edited == "a module in a zip" else "other.py", f"PARTS = {parts}\n")
+
+    write(("a", "b"))
+    how = {
+        "environment": {"PYTHONPATH": ":".join([str(tmp_path), str(HOLDING), *sys.path])},
+        "submit": (*SMALL_CHUNKS, "--py-files", str(shipped)),
+    }
     argv = ("--transform", "changing:several", *sink(writers=3), *slices(500))
     loaded = whole_range(scene.servers, scene.source)
     load = Load(scene.servers, tmp_path, loaded, "--output-topic", scene.output, **how)
@@ -382,7 +424,7 @@ def test_a_transform_that_was_changed_and_gives_several_rows_loses_none_and_coun
     application.kill()
     landed = len(records.read(scene.output))
     assert landed
-    module.write_text(code.replace("PARTS", "f.lit('new'), f.lit('a'), f.lit('b')"))
+    write(("new", "a", "b"))
     report = load.finish(*argv)
     values = {(stamp(each).source, each.value) for each in records.read(scene.output)}
     positions = [each.position for each in expected_of(records, scene.source)]

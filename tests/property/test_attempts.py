@@ -50,6 +50,7 @@ attempts = st.builds(
     grown=st.integers(0, 1),
     names_dead_letters=st.booleans(),
     sick=st.booleans(),
+    moved=st.booleans(),
     come=lists(come, 4),
     changes=lists(changes, 2),
     troubles=lists(troubles, 2, 1),
@@ -238,6 +239,7 @@ def test_whichever_document_cannot_be_read_or_written_what_landed_is_not_written
 @example(replace(KEYLESS, counts_losses=True), 1, RISING, (replace(ALL_LANDED, writers=1), EXPIRED_SINCE), 0)
 @example(replace(KEYLESS, keep_order="key"), 2, HIDDEN_BY_A_MARKER, (ALL_LANDED, Attempt(slice_offsets=1)), 0)
 @example(KEYLESS, 2, (Come(0, 0, None, b"one"),) * 4, (ONE_LEADER_WAS_SLOW,), 0)
+@example(replace(KEYLESS, keep_order="key"), 2, OF_FOUR_KEYS * 2, (HALF_LANDED, Attempt(moved=True)), 0)
 @example(replace(KEYLESS, keep_order="key"), 1, OF_FOUR_KEYS, (HALF_LANDED, GROWN_SINCE), 0)
 @example(replace(KEYLESS, keep_order="key"), 1, OF_FOUR_KEYS, (HALF_LANDED, OUTPUT_DOES_NOT_ANSWER), 0)
 @example(EXPANDED, 1, TWO_OF_EACH, (Attempt(raised=1),), 0)

@@ -145,6 +145,7 @@ class World:
         self.loads = [Load(f"load-{n}", 0 if shape.limited else None) for n in range(shape.loads)]
         self.names_dead_letters = [False] * shape.loads
         self.one_writer = [False] * shape.loads
+        self.moved = [False] * shape.loads
         self.files: dict[str, Any] = {}
         self.write = 0
         self.grown: Counter[str] = Counter()
@@ -250,6 +251,9 @@ class World:
         try:
             return self._load(load, self._arguments(attempt, load))
         except SettingError as error:  # found only after the look at a sample, and one writer is the way out
+            if "kafka.partitioner" in str(error):
+                self.moved[attempt.load] ^= True
+                return True
             if self.one_writer[attempt.load] or "writers=1" not in str(error):
                 raise
             self.one_writer[attempt.load] = True
@@ -275,6 +279,7 @@ class World:
         for name in self.outputs.counts:
             self.outputs.counts[name] += attempt.grown
         self.names_dead_letters[attempt.load] |= attempt.names_dead_letters
+        self.moved[attempt.load] ^= attempt.moved
         if load.limit is not None:
             load.limit += attempt.raised
         sick_ones.clear()
@@ -308,6 +313,7 @@ class World:
             "startingOffsets": "earliest",
             "failOnDataLoss": str(not self.shape.counts_losses).lower(),
             "sliceOffsets": str(attempt.slice_offsets),
+            "kafka.partitioner": "consistent_random" if self.moved[attempt.load] else "murmur2_random",
         }
         if self.shape.batch_offsets is not None:
             options["maxOffsetsPerTrigger"] = str(self.shape.batch_offsets)

@@ -219,6 +219,7 @@ DOCUMENTS: Mapping[str, Document] = {
         reason="its keys stay in their partitions",
         cluster="MkU3OEVBNTcwNTJENDM2Qk",
         job="fedcba9876543210",
+        partitioner="murmur2_random",
     ),
     "setup-frames": Setup("frames", 1, "none", None, None, ""),
     "note": Note(

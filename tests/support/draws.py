@@ -89,7 +89,8 @@ class Shape:
 class Attempt:
     """One attempt: what changed before it, how it is run, and what goes wrong in it.
 
-    In one that is `sick`, some records are bad that others have rows for.
+    In one that is `sick`, some records are bad that others have rows for; from one that is `moved` on another
+    partitioner is set, until that is refused.
 
     `fates` says again and again what becomes of what is under way when something dies: how much has landed, how much is
     still to land, how far the other tasks have come. `meanwhile` is what happens to the source after so many touches of
@@ -107,6 +108,7 @@ class Attempt:
     grown: int = 0
     names_dead_letters: bool = False
     sick: bool = False
+    moved: bool = False
     come: tuple[Come, ...] = ()
     changes: tuple[Change, ...] = ()
     troubles: tuple[Trouble, ...] = ()

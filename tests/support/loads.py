@@ -96,10 +96,10 @@ class Load:
         assert report is not None
         return report
 
-    def ending_here(self, **how: Any) -> object:
+    def ending_here(self, *argv: str, **how: Any) -> object:
         """The exit code of an attempt with the Spark that this process has."""
         try:
-            self.finish_here(**how)
+            self.finish_here(*argv, **how)
         except SystemExit as ended:
             return ended.code
         return 0

@@ -22,7 +22,7 @@ from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
 from airflow_provider_orderedkafka.storage import LocalState
 
 NOTE = Note(1, 1, place(0), place(10), Offsets(), {})
-SETUP = Setup("direct", 4, "key", "murmur2", None, "a reason", "MkU3OEVBNTcwNTJENDM2Qk")
+SETUP = Setup("direct", 4, "key", "murmur2", None, "a reason", "MkU3OEVBNTcwNTJENDM2Qk", "", "murmur2")
 JOB = Job(KafkaOutput("orders-ordered"), Rows(decode=Decode(value=Json("order long"))))
 OTHERWISE, ELSEWHERE = replace(SETUP, transform="app:other"), replace(JOB, to=KafkaOutput("elsewhere"))
 
@@ -183,11 +183,21 @@ def test_the_way_there_may_change_at_any_time(checkpoint: Checkpoint, changes: A
     checkpoint.set_up(replace(SETUP, **changes), JOB)
 
 
-@pytest.mark.parametrize("changes", [{"transform": "app:other"}, {"cluster": "another"}])
-def test_a_program_s_own_transform_and_the_cluster_that_has_rows_are_kept(checkpoint: Checkpoint, changes: Any) -> None:
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"transform": "app:other"}, "transform ... None ... 'app:other'"),
+        ({"cluster": "another"}, "'MkU3OEVBNTcwNTJENDM2Qk' ... 'another'"),
+        ({"partitioner": "random"}, "kafka.partitioner ... ORDEREDKAFKA_OPTIONS ... 'murmur2' ... 'random'"),
+    ],
+)
+def test_a_program_s_own_transform_the_cluster_that_has_rows_and_what_places_them_are_kept(
+    checkpoint: Checkpoint, changes: Any, said: str
+) -> None:
     checkpoint.set_up(SETUP, JOB)
     checkpoint.put_note(NOTE)
-    with pytest.raises(SettingError, match=naming("transform None ... 'MkU3OEVBNTcw")):
+    checkpoint.set_up(replace(SETUP, cluster="", partitioner=""), JOB)
+    with pytest.raises(SettingError, match=naming(said)):
         checkpoint.set_up(replace(SETUP, **changes), JOB)
 
 
@@ -197,7 +207,6 @@ def test_a_program_s_own_transform_and_the_cluster_that_has_rows_are_kept(checkp
         (replace(JOB, rows=Rows()), "rows.decode was Decode"),
         (replace(JOB, to=KafkaOutput("orders-ordered", keep_order=None)), "to.keep_order ... 'key' ... None"),
         (replace(JOB, to=KafkaOutput("orders-ordered", use_partition=True)), "to.use_partition ... False ... True"),
-        (replace(JOB, to=KafkaOutput("orders-ordered", producer={"partitioner": "random"})), "'partitioner'"),
     ],
 )
 def test_whatever_else_shapes_rows_is_kept_once_a_batch_is_noted_by_hand_too(

@@ -9,14 +9,19 @@ import pytest
 from support.messages import says
 from support.plain import plain_range
 
+from airflow_provider_orderedkafka.core.batches import STAYS, Note, Setup
+from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.decoding.formats import Avro, Decode, Json
 from airflow_provider_orderedkafka.errors import DocumentError, SettingError
 from airflow_provider_orderedkafka.hooks.submission import SparkSubmit
 from airflow_provider_orderedkafka.job import LONGEST, RULES, Allow, Application, Job, Rows, Work
+from airflow_provider_orderedkafka.kafka.clients.pools import ReadSettings
+from airflow_provider_orderedkafka.kafka.write.settings import WriteSettings
 from airflow_provider_orderedkafka.outputs import DeltaOutput, FilesOutput, IcebergOutput, KafkaOutput, NewTopics
-from airflow_provider_orderedkafka.spark.application.command import read_arguments
+from airflow_provider_orderedkafka.spark.application.command import OF_TOPICS, read_arguments
+from airflow_provider_orderedkafka.spark.connector.option_tables import APPLICATION_SINK, APPLICATION_SOURCE
 from airflow_provider_orderedkafka.storage import LocalState
 
 TABLE = IcebergOutput("lake.shop.orders")
@@ -95,11 +100,6 @@ def test_identities_may_be_switched_off_as_a_message_says_and_not_on_again():
     assert (on.changes(off), off.changes(on)) == ("", "to.provenance was False, it is True")
 
 
-def test_what_says_in_which_partition_a_key_is_stays_though_all_else_of_a_producer_may_change():
-    placed = Job(KafkaOutput("a", producer={"partitioner": "consistent_random"}))
-    assert placed.changes(Job(KafkaOutput("a"))) == ("to.producer['partitioner'] was 'consistent_random', it is None")
-
-
 def with_arguments(*arguments, file=""):
     return Job(KafkaOutput("a"), Rows(application=Application(file, arguments)))
 
@@ -109,7 +109,7 @@ def with_arguments(*arguments, file=""):
     [
         ("--option", "sliceOffsets=20000"),
         ("--option=sliceOffsets=20000", "--sink-option", "kafka.linger.ms=50"),
-        ("--option", "kafka.fetch.max.bytes=1000000"),
+        ("--option", "kafka.fetch.max.bytes=1000000", "--sink-option=kafka.partitioner=random"),
     ],
 )
 def test_how_the_packaged_application_reads_and_writes_may_change_by_its_arguments_too(arguments):
@@ -117,14 +117,6 @@ def test_how_the_packaged_application_reads_and_writes_may_change_by_its_argumen
     assert [one.changes(other) for one, other in ((plain, tuned), (tuned, plain), (tuned, tuned))] == ["", "", ""]
     mine = with_arguments("--all", file="mine.py")
     assert says(mine.changes(with_arguments("--all", *arguments, file="mine.py")), "arguments ... ('--all',)")
-
-
-@pytest.mark.parametrize(
-    "flag", [("--sink-option", "kafka.partitioner=random"), ("--sink-option=kafka.partitioner=random",)]
-)
-def test_a_partitioner_among_arguments_stays(flag):
-    assert "kafka.partitioner=random" in Job(KafkaOutput("a")).changes(with_arguments(*flag))
-    assert "partitioner" in with_arguments(*flag, "--option", "sliceOffsets=5").changes(with_arguments())
 
 
 def test_a_change_is_said_without_what_is_the_default():
@@ -216,3 +208,64 @@ def test_who_begins_late_reads_the_work_that_it_was_begun_with_whatever_was_aske
     first, _ = [work.word(LocalState(tmp_path).put) for work in asked]
     found = read_arguments(["--work", first, "--option", "kafka.bootstrap.servers=broker:9092"], "app.py")
     assert found.job == asked[0].job
+
+
+FREE = None
+DECIDED = {
+    WriteSettings: {
+        "config": (
+            Setup,
+            "partitioner",
+        ),  # a row's bytes, and where we know it its partition, go to the client as given
+        "topic": (KafkaOutput, "topic"),
+        "use_partition": (KafkaOutput, "use_partition"),
+        "use_headers": (KafkaOutput, "include_headers"),
+        "dead_letter_topic": (Allow, "to"),
+        "range_id": (Range, "id"),
+        "source": (KafkaOutput, "provenance"),
+        "output_topics": (KafkaOutput, "topics"),
+        "outputs": (Note, "output_ids"),
+        "partitions": (Note, "outputs"),
+        "keyless": (KafkaOutput, "keep_order"),
+        "lend": FREE,
+    },
+    ReadSettings: {
+        "kafka": (Range, "cluster_id"),
+        "isolation": (Range, "isolation"),
+        "include_headers": (Range, "include_headers"),
+        "on_data_loss": (Range, "on_data_loss"),
+        "topic_ids": (Range, "topics"),
+        **dict.fromkeys(("deadline", "byte_budget", "batch_bytes", "columns", "sampled", "fetch"), FREE),
+    },
+    Setup: {
+        **{name: (Setup, name) for name in ("transform", "cluster", "partitioner")},
+        "keep_order": (KafkaOutput, "keep_order"),
+        "placed": (Note, "placed"),
+        **dict.fromkeys(("lane", "writers", "reason", "job"), FREE),
+    },
+}
+"""By what each setting that an attempt works with is held to what its range was begun with, once all that may say it is
+merged; or that it shapes no row, and says of none where it goes."""
+
+OF_OPTIONS = {
+    **{name: (KafkaOutput, field) for name, field in OF_TOPICS.items() if name != "writers"},
+    "path": (DeltaOutput, "path"),
+    "table": (IcebergOutput, "table"),
+    "format": (Job, "to"),
+    "range": (Range, "id"),
+    "kafka.*": (Setup, "partitioner"),
+    "registry.*": FREE,  # the schemas that it gives may change at any time, as records may be bad at any time
+    **dict.fromkeys(("sliceOffsets", "writers"), FREE),
+}
+"""The same of the options that an application takes beside a range; it refuses all others."""
+
+
+def test_each_setting_of_source_sink_and_attempt_says_whether_it_shapes_rows_or_their_places():
+    for kind, decided in DECIDED.items():
+        assert decided.keys() == {field.name for field in fields(kind)}
+    beside = [each for each in APPLICATION_SOURCE.options if each.beside_range or each.parse is None]
+    assert {each.name for each in (*beside, *APPLICATION_SINK.options)} == OF_OPTIONS.keys()
+    for kind, name in filter(None, [*OF_OPTIONS.values(), *(by for each in DECIDED.values() for by in each.values())]):
+        assert name in {field.name for field in fields(kind)}
+        assert kind is not Setup or name in STAYS
+        assert RULES.get(kind, {}).get(name) != "free"

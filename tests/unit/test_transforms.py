@@ -1,15 +1,20 @@
 """Transforms by name: where they lie, whether they are there, and how they travel."""
 
+import importlib
 import os
 import subprocess
 import sys
 import zipfile
+from dataclasses import replace
+from functools import partial
+from types import FunctionType
 
 import pytest
 
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.hooks.launching import shipped_with, zipped
 from airflow_provider_orderedkafka.job import Rows
+from airflow_provider_orderedkafka.spark.application.command import read_arguments
 
 
 @pytest.fixture
@@ -100,3 +105,52 @@ def test_a_module_that_makes_its_names_when_they_are_asked_for_is_taken_at_its_w
 
 def test_no_transform_is_none(dags):
     assert shipped_with("orders", dags, Rows()) is None
+
+
+SHIPPED = {
+    "mine.py": "import shop.inner.orders, zipped_up, installed\n\ndef enrich(frame):\n    from late import found\n",
+    "shop/inner/orders.py": "from . import rates\nfrom .. import others\n",
+    "shop/inner/rates.py": "",
+    "shop/others.py": "import mine\n",
+    "late.py": "try:\n    import of_nowhere\nexcept ImportError:\n    pass\n",
+    "shop/unused.py": "",
+    "unrelated.py": "",
+    "site-packages/installed.py": "",
+}
+COUNT = {"mine.py", "shop/__init__.py", "shop/inner/__init__.py", "shop/inner/orders.py", "shop/inner/rates.py"}
+COUNT |= {"shop/others.py", "late.py", "zipped_up.py", "rates.json"}
+
+
+@pytest.mark.parametrize("edited", [*SHIPPED, "shop/__init__.py", "zipped_up.py", "rates.json", ""])
+def test_the_code_of_a_transform_is_what_it_imports_of_what_ships_with_it(dags, monkeypatch, edited):
+    archive = dags / "more.zip"
+    for place in (dags, dags / "site-packages", archive):
+        monkeypatch.syspath_prepend(place)
+
+    def digest(more, when):
+        for name, text in SHIPPED.items():
+            (dags / name).parent.mkdir(exist_ok=True)
+            (dags / name).write_text(text + "\n")
+        with zipfile.ZipFile(archive, "w") as made:
+            for name in ("zipped_up.py", "rates.json"):
+                made.writestr(zipfile.ZipInfo(name, (when, 1, 1, 0, 0, 0)), more if name == edited else "")
+        if (dags / edited).is_file():
+            with (dags / edited).open("a") as file:
+                file.write(more)
+        importlib.invalidate_caches()
+        return arguments(transform="mine:enrich").code
+
+    assert (digest("", 2020) != digest("# another\n", 2021)) == (edited in COUNT)
+
+
+def arguments(transform=None, function=len):
+    options = [part for each in ("kafka.bootstrap.servers=b:1", "subscribe=a") for part in ("--option", each)]
+    found = read_arguments(["--checkpoint", "/c", *options], "app")
+    job = replace(found.job, rows=Rows(transform=transform))
+    return replace(found, job=job, transform=function)
+
+
+def test_code_that_cannot_be_read_is_never_the_same():
+    unread = FunctionType(compile("0", "?", "eval"), {"__name__": "of_nowhere"})
+    assert len({arguments(function=each).code for each in (unread, unread, partial(unread, 1))}) == 3
+    assert len({arguments(function=arguments).code for _ in range(2)}) == 1

@@ -26,7 +26,7 @@ from ..clients.pools import admin
 from ..lookup.survey import Kafka
 from ..lookup.topics import discover
 from ..provenance import ERROR, ORDINAL, SEQUENCE, SOURCE, SourceColumns, range_prefix
-from .producer import PooledProducer, lend
+from .producer import PooledProducer, lend, producer_config
 
 DEFAULT_MAX_BYTES: Final = 1_048_588
 _ANY_TIME: Final = 2**63 - 1
@@ -228,6 +228,11 @@ class WriteSettings:
             raise SettingError(
                 f"'deadLetterTopic' must be another topic than the output, found {self.topic!r} for both"
             )
+
+    @property
+    def partitioner(self) -> str:
+        """What places keys where rows name no partition, whichever of the settings' sources says it."""
+        return producer_config(self.config)["partitioner"]
 
     @property
     def topics(self) -> frozenset[str]:

@@ -198,7 +198,7 @@ _RUN: Final = 1_000
 def placed(rows: Rows, given: Ints, counts: Ints, settings: WriteSettings) -> list[int]:
     """The partition of each row, in a topic with `counts` partitions; -1 leaves it to Kafka's client."""
     one_by_one = settings.keyless == "one by one"
-    named = settings.config.get("partitioner", "murmur2_random")
+    named = settings.partitioner
     partitioner = "murmur2" if one_by_one else _KNOWN.get(named)  # as with DataFrames, whatever is set
     if partitioner is None:
         return _as_list(given)

@@ -306,6 +306,7 @@ def writer_for(arguments: Arguments, frames: RangeFrames, outputs: Outputs | Non
         transform=arguments.transform_name,
         reason=way.reason,
         cluster=next((each.cluster for each in output.settings.outputs.values()), ""),
+        partitioner=output.settings.partitioner,
     )
     output = replace(output, code=arguments.code, placement=placement)
     if setup.lane == "direct":

@@ -6,13 +6,22 @@ gives no row at all, and stays as it is: a dead letter has the bytes that were r
 `Arguments` are what an application is to do: its work, with the functions imported and the settings for Kafka.
 """
 
+import ast
 import inspect
-from collections.abc import Callable, Mapping
+import os
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import sha256
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import resolve_name, spec_from_file_location
+from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any, Final, cast
+from zipfile import ZipFile
 
 from ...core.documents import Range
 from ...core.notation.spelling import counted
@@ -242,11 +251,89 @@ class Arguments:
 
     @property
     def code(self) -> str:
-        """A digest of what makes rows of records: the transform's file, and the formats; empty without either."""
-        function, made = self.transform or self.arrow_transform, b""
-        with suppress(TypeError, OSError):
-            file = None if function is None else inspect.getsourcefile(inspect.unwrap(function))
-            made = b"" if file is None else Path(file).read_bytes()
-        if self.job.rows.decode is not None:
-            made += self.job.rows.decode.to_text().encode()
-        return sha256(made).hexdigest()[:16] if made else ""
+        """A digest of the code of the transform; empty without one. Of code that cannot be read, each has its own."""
+        function = self.transform or self.arrow_transform
+        if function is None:
+            return ""
+        whole = isinstance(function, partial)  # what is given to it is of the program
+        named = (self.job.rows.function or "__main__" * whole).partition(":")[0]
+        while isinstance(function, partial):
+            function = function.func
+        module = getattr(inspect.unwrap(function), "__module__", None) or named or "?"
+        try:
+            return sha256(repr(sorted(shipped_code({module, named or module}))).encode()).hexdigest()[:16]
+        except OSError:
+            return token_hex(8)
+
+
+_STANDARD: Final = Path(os.__file__).parent
+_INSTALLED: Final = {"site-packages", "dist-packages"}
+_WITH_SPARK: Final = {"pyspark", "py4j", __name__.partition(".")[0]}
+
+
+def shipped_code(modules: Collection[str]) -> set[tuple[str, bytes]]:
+    """The code of modules and, by the statements in it, of all that they import and that is not installed for Spark.
+
+    What is installed counts if it is of a package of these modules. Of an archive all counts, as it may have data.
+    `OSError` if one of the modules cannot be read.
+    """
+    found, seen = set[tuple[str, bytes]](), set[str]()
+    own = {each.partition(".")[0] for each in modules}
+    left = [part for each in modules for part in _with_parents(each)]
+    while left:
+        if (name := left.pop()) in seen:
+            continue
+        seen.add(name)
+        spec = _spec(name)
+        if name in modules and (spec is None or spec.origin is None):
+            raise FileNotFoundError(f"module {name!r} has no file")
+        if spec is None or not (_ships(name, spec) or (spec.has_location and name.partition(".")[0] in own)):
+            continue
+        loader, file = cast("Any", spec.loader), str(spec.origin)
+        archive = getattr(loader, "archive", None)
+        code = Path(file).read_bytes() if archive is None else loader.get_data(file)
+        found.add((name, code) if archive is None else ("", _contents(archive)))
+        left += _imported(code, spec.parent or "")
+    return found
+
+
+def _ships(name: str, spec: ModuleSpec) -> bool:
+    file = Path(spec.origin) if spec.has_location and spec.origin else _STANDARD
+    installed = file.is_relative_to(_STANDARD) or not _INSTALLED.isdisjoint(file.parts)
+    return not installed and name.partition(".")[0] not in _WITH_SPARK
+
+
+def _spec(name: str) -> ModuleSpec | None:
+    """Where a module is; nothing is imported for that."""
+    module = sys.modules.get(name)
+    if module is not None:
+        file = getattr(module, "__file__", None)
+        return module.__spec__ or (None if file is None else spec_from_file_location(name, file))
+    parent, _, _ = name.rpartition(".")
+    within = _spec(parent) if parent else None
+    if parent and (within is None or within.submodule_search_locations is None):
+        return None
+    return PathFinder.find_spec(name, None if within is None else within.submodule_search_locations)
+
+
+def _imported(code: bytes, package: str) -> Iterator[str]:
+    """What the statements of a module may import, those in its functions, too; nothing where it is no source."""
+    with suppress(SyntaxError, ValueError):
+        for node in ast.walk(ast.parse(code)):
+            if isinstance(node, ast.Import):
+                for each in node.names:
+                    yield from _with_parents(each.name)
+            elif isinstance(node, ast.ImportFrom) and (package or not node.level):
+                base = resolve_name("." * node.level + (node.module or ""), package)
+                yield from _with_parents(base)
+                yield from (f"{base}.{each.name}" for each in node.names)
+
+
+def _with_parents(name: str) -> Iterator[str]:
+    return accumulate(name.split("."), "{}.{}".format)
+
+
+def _contents(archive: str) -> bytes:
+    """What an archive has, whenever it was made."""
+    with ZipFile(archive) as opened:
+        return repr(sorted((each.filename, each.CRC) for each in opened.infolist())).encode()

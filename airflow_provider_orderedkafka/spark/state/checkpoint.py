@@ -207,10 +207,8 @@ class Checkpoint:
         job = None if begun is None else self._get(f"{JOBS}/{begun.job}.json", Job)
         if begun is None or job is None:
             raise self._gone(f"has lost what batch {note.batch} was begun with: part of it was deleted")
-        changed = job.changes(replace(self._job, written=""))
-        if not begun.fits(self._setup):
-            changed = f"it was begun with {_told(begun)}, now it is {_told(self._setup)}"
-        if changed:
+        changes = (job.changes(replace(self._job, written="")), begun.changes(self._setup))
+        if changed := "; ".join(filter(None, changes)):
             raise SettingError(
                 f"the checkpoint {self.location!r} has batches that were begun with other settings, and cannot be "
                 f"completed like that: {changed}. Run it as it was begun, where a place for dead letters or more "
@@ -244,8 +242,3 @@ class Checkpoint:
 def _batches(names: Sequence[str]) -> list[int]:
     """The batches that have a folder of their own, the newest first."""
     return sorted(map(int, names), reverse=True)
-
-
-def _told(setup: Setup) -> str:
-    where = f" and an output on the cluster {setup.cluster!r}" if setup.cluster else ""
-    return f"transform {setup.transform!r}{where}"
