@@ -45,10 +45,7 @@ def test_the_table_of_what_may_change_between_two_attempts_says_what_the_rules_s
     rows = re.findall(r"^\| `(\w+)` \| (.*) \| (.*) \|$", text.partition("\n## ")[0], re.MULTILINE)
     said = {name: [set(re.findall(r"`(\w+)`", cell)) for cell in cells] for name, *cells in rows}
     stays, may_change = said.pop("KafkaOutput")
-    assert (stays, may_change) == (
-        of_rule(KafkaOutput, "stays"),
-        of_rule(KafkaOutput, "grows", "ends", "free"),
-    )
+    assert (stays, may_change) == (of_rule(KafkaOutput, "stays"), of_rule(KafkaOutput, "grows", "ends", "free"))
     others = {kind: [of_rule(kind, "stays"), of_rule(kind, "grows", "free")] for kind in RULES}
     assert said == {kind.__name__: cells for kind, cells in others.items() if kind.__name__ in said}
     assert said.keys() == {"Rows", "IcebergOutput", "DeltaOutput", "FilesOutput"}

@@ -285,4 +285,31 @@ MUTANTS = [
             "tests/integration/test_plans.py::test_a_decoded_record_gives_one_row_and_an_arrow_transform_may_give_several",
         ),
     ),
+    (
+        "another partitioner may place the rest of a batch",
+        f"{PACKAGE}/core/batches.py",
+        {'    "partitioner": "kafka.part': '    "keep_order": "kafka.part'},
+        (MODEL,),
+    ),
+    (
+        "what a transform imports is no part of its code",
+        f"{PACKAGE}/spark/lanes/making.py",
+        {'left += _imported(code, spec.parent or "")': "pass"},
+        ("tests/unit/test_transforms.py",),
+    ),
+    (
+        "code that cannot be read has not changed",
+        f"{PACKAGE}/spark/lanes/making.py",
+        {"return token_hex(8)": 'return "?"'},
+        ("tests/unit/test_transforms.py",),
+    ),
+    (
+        "a transform that gives one row by now has never given several",
+        f"{PACKAGE}/spark/lanes/kafka_output.py",
+        {'(self.rows_per_record != "one" or landed.several)': 'self.rows_per_record != "one"'},
+        (
+            "tests/fault/test_changes_between_attempts.py"
+            "::test_changed_code_of_a_transform_loses_none_of_several_rows_and_counts_what_may_be_doubled[to one row]",
+        ),
+    ),
 ]

@@ -154,13 +154,13 @@ MUTANTS = [
     (
         "an output on another cluster is the one that a batch was begun on",
         f"{PACKAGE}/core/batches.py",
-        {"return same_cluster and self.transform == other.transform": "return self.transform == other.transform"},
+        {'    "cluster": "the output': '    "lane": "the output'},
         ("tests/unit/test_checkpoint.py",),
     ),
     (
         "what a batch was begun with is not compared by hand",
         f"{PACKAGE}/spark/state/checkpoint.py",
-        {'changed = job.changes(replace(self._job, written=""))': 'changed = ""'},
+        {'changes = (job.changes(replace(self._job, written="")), ': 'changes = ("", '},
         ("tests/unit/test_checkpoint.py",),
     ),
     (

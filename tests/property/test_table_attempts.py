@@ -295,6 +295,16 @@ def check_counts(world: TableWorld, load: Load, loaded: Range, rows: list[TableR
     assert report.lost <= perhaps or hidden
 
 
+@pytest.mark.parametrize("decoded", [True, False])
+def test_dead_letters_in_a_topic_are_placed_as_a_range_was_begun_and_without_them_it_does_not_matter(decoded):
+    world = TableWorld(replace(ICEBERG, decoded=decoded))
+    world.come(ROWS)
+    world.run(BEFORE_ITS_COMMIT)
+    world.run(Attempt(moved=True))
+    assert world.moved == [not decoded]  # what is refused is set back
+    world.finish()
+
+
 def given_by(world: TableWorld, loaded: Range) -> tuple[Counter[Position], Counter[Position]]:
     """How many rows each record of a range gives, in their order, and those that are bad."""
     given, bad = Counter[Position](), Counter[Position]()

@@ -60,6 +60,11 @@ class Landed:
         return sum(map(len, self._rows.values()))
 
     @property
+    def several(self) -> bool:
+        """Whether there is more than one row of a record."""
+        return any(ordinal > 0 for _, ordinal in self._rows)
+
+    @property
     def dead_letters(self) -> int:
         return sum(map(len, self._dead.values()))
 

@@ -45,7 +45,7 @@ def batch_tally(note: Note, before: KafkaBefore, written: Written) -> Tally:
 class OutputTopics:
     """The output topics of a range.
 
-    `code` is a digest of what makes rows of records, `placement` says how keys are placed in the source, where the
+    `code` is a digest of the transform's code, `placement` says how keys are placed in the source, where the
     order relies on that. `untrusted` says why the rows have no lasting identity, if they have none.
     """
 
@@ -117,10 +117,10 @@ class OutputTopics:
             return KafkaBefore(doubt=Doubt(0, written, settled=True, known=False) if written else None)
         found = self._found(note)
         landed, doubtful = found.landed, found.gone + found.unnamed
-        if self.rows_per_record != "one" and set(note.code) > {self.code} and landed:
+        if (self.rows_per_record != "one" or landed.several) and set(note.code) > {self.code} and landed:
             _log.warning(
-                "batch %d is written again whole: the transform was changed since it was begun, and gives several rows "
-                "for a record, so it cannot be told which of them are there",
+                "batch %d is written again whole: the code of the transform was changed since it was begun, or cannot "
+                "be read, and there are several rows for a record, so it cannot be told which of them are there",
                 note.batch,
             )
             landed, doubtful = Landed(), doubtful + landed.rows

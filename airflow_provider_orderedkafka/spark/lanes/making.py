@@ -3,7 +3,8 @@
 A bad record cannot be decoded, or the transform makes a row of it whose column `_error` says why it cannot be used. It
 gives no row at all, and stays as it is: a dead letter has the bytes that were read.
 
-`Arguments` are what an application is to do: its work, with the functions imported and the settings for Kafka.
+`Arguments` are what an application is to do: its work, with the functions imported and the settings for Kafka; `code`
+tells whether the functions are those of the attempt before.
 """
 
 import ast
