@@ -366,7 +366,7 @@ def test_a_key_in_a_partition_where_the_direct_lane_did_not_expect_it_is_written
     assert (report.rows_emitted, report.may_be_doubled, report.may_be_out_of_order) == (COUNT, 0, 1)
 
 
-@pytest.mark.parametrize("said", ["--option", "--sink-option", "environment", "environment, for the output"])
+@pytest.mark.parametrize("said", ["--option", "--sink-option", "in the environment: ", "in the environment: sink."])
 def test_a_partitioner_that_is_new_is_refused_before_a_row_is_written_wherever_it_is_said(
     kafka: Any, topics: Topics, records: Records, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str
 ) -> None:
@@ -376,10 +376,9 @@ def test_a_partitioner_that_is_new_is_refused_before_a_row_is_written_wherever_i
     load = begun(scene, tmp_path, first)
     landed = len(records.read(scene.output))
     name, argv = "kafka.partitioner", (said, "kafka.partitioner=consistent_random")
-    if said not in {"--option", "--sink-option"}:
+    if not said.startswith("--"):
         argv = ()
-        options = {f"sink.{name}" if said.endswith("output") else name: "consistent_random"}
-        monkeypatch.setenv(OPTIONS_VARIABLE, json.dumps(options))
+        monkeypatch.setenv(OPTIONS_VARIABLE, json.dumps({said.partition(": ")[2] + name: "consistent_random"}))
     assert load.ending_here(*first, *argv) == SETTING_ERROR
     assert len(records.read(scene.output)) == landed
     monkeypatch.delenv(OPTIONS_VARIABLE, raising=False)
