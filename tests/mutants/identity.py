@@ -292,6 +292,12 @@ MUTANTS = [
         (MODEL,),
     ),
     (
+        "a resolver may say in each attempt anew where keys go",
+        f"{PACKAGE}/kafka/clients/config.py",
+        {"(name for name in SHAPING": "(name for name in set()"},
+        ("tests/unit/test_kafka_config.py",),
+    ),
+    (
         "what a transform imports is no part of its code",
         f"{PACKAGE}/spark/lanes/making.py",
         {'left += _imported(code, spec.parent or "")': "pass"},

@@ -8,7 +8,7 @@ import types
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
-from support.messages import says
+from support.messages import naming, says
 
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.kafka.clients.config import (
@@ -18,9 +18,11 @@ from airflow_provider_orderedkafka.kafka.clients.config import (
     HARMLESS,
     JAVA_ONLY,
     OFTEN_SET,
+    RESOLVER,
     KafkaConfig,
     _answer,
     client_config,
+    keep_resolver,
     new_client,
     redacted,
 )
@@ -265,6 +267,16 @@ def test_a_resolver_adds_secrets_where_a_client_is_made(monkeypatch):
     made = client_config(config, "admin")
     assert made["sasl.password"] == "of bob"
     assert "orderedkafka.resolver" not in made
+
+
+@pytest.mark.parametrize("name", ["isolation.level", "partitioner"])
+def test_a_resolver_gives_nothing_that_shapes_rows_or_says_where_they_go(name):
+    config = KafkaConfig(
+        {"bootstrap.servers": "b:1", RESOLVER: keep_resolver("of this test", lambda given: {**given, name: "x"})}
+    )
+    with pytest.raises(SettingError, match=naming(f"'of this test' ... '{name}' ... 'x' ... 'kafka.{name}'")):
+        client_config(config, "consumer")
+    assert client_config({**config, name: "x"}, "consumer")[name] == "x"
 
 
 @pytest.mark.parametrize("path", ["nowhere_to_be_found:f", "os:nothing", "os", ""])

@@ -144,6 +144,8 @@ PREFIX: Final = "kafka."
 RESOLVER: Final = "orderedkafka.resolver"
 SERVERS: Final = "bootstrap.servers"
 ISOLATION: Final = "isolation.level"
+SHAPING: Final = {ISOLATION, "partitioner"}
+"""The settings of clients that shape rows, or say where they are: all others may change between two attempts."""
 
 # To librdkafka an admin client is a producer: with these it would ask brokers for a producer's rights.
 _NOT_FOR_ADMINS: Final = ("enable.idempotence", "enable.gapless.guarantee", "transactional.id")
@@ -212,6 +214,12 @@ def client_config(config: Mapping[str, str], role: Role, ours: Mapping[str, Any]
     kept = {name: value for name, value in config.items() if role != "admin" or name not in _NOT_FOR_ADMINS}
     resolver = kept.pop(RESOLVER, None)
     added = {} if resolver is None else _function(resolver)(dict(kept))
+    for name in sorted(name for name in SHAPING & set(added) if added[name] != kept.get(name)):
+        raise SettingError(
+            f"{RESOLVER!r}: {resolver!r} gives {name!r} as {added[name]!r}, which says which records are read or where "
+            "rows go, and has to be the same in all attempts: leave it out there, and set it where they compare it, as "
+            f"{PREFIX + name!r} or beside the topics of a load"
+        )
     return {**_DEFAULTS, **kept, **added, "logger": CLIENT_LOG, **(ours or {})}
 
 

@@ -263,9 +263,7 @@ def idle_seconds(config: Mapping[str, str]) -> float | None:
 def make_producer(config: Mapping[str, str]) -> PooledProducer:
     """Make a producer; `SettingError` if librdkafka refuses the configuration."""
     troubles: deque[Any] = deque(maxlen=1)
-    merged = producer_config(config)
-    ours = {**_OURS, "partitioner": merged["partitioner"], "error_cb": troubles.append}  # whatever a resolver adds
-    settings = client_config(merged, "producer", ours)
+    settings = client_config(producer_config(config), "producer", {**_OURS, "error_cb": troubles.append})
     return PooledProducer(new_client(Producer, settings), deadline_seconds(config), config=config, troubles=troubles)
 
 
