@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any, Self, get_args
 
 from .core.codec import canonical
-from .core.documents import Isolation, OnDataLoss
+from .core.documents import Isolation
 from .core.notation.spelling import arguments, format_duration, parse_duration
 from .core.notation.starts import Moment, Start, parse_start
 from .core.notation.subscriptions import (
@@ -23,6 +23,7 @@ from .core.notation.subscriptions import (
     parse_subscription,
     subscription_of,
 )
+from .core.order.cuts import OnDataLoss
 from .core.pacing import DelayFrom, Pace, Terms, rewinding
 from .errors import SettingError
 

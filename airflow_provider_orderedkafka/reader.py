@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, Any, Final, Self, get_args
 import pyarrow as pa
 
 from .core.codec import Document
-from .core.documents import Isolation, OnDataLoss
+from .core.documents import Isolation
 from .core.next_range import Ends, Survey, check_ends, next_place
 from .core.notation.spelling import arguments, meant, parse_duration
 from .core.notation.starts import Earliest, Latest, Moment, parse_start
 from .core.notation.subscriptions import Discovery, Topics, subscription_of
-from .core.order.cuts import FUTURE_TOLERANCE, NO_FLOOR, Bound, Floor, Place, Slice, Span
+from .core.order.cuts import FUTURE_TOLERANCE, NO_FLOOR, Bound, Floor, OnDataLoss, Place, Slice, Span
 from .core.order.planning import Planner, split
 from .core.order.positions import LARGEST, Offsets, Position, TopicPartition, is_integer
 from .core.pacing import Pace, Terms, WayOut
@@ -379,9 +379,10 @@ class Batches:
         reached = Place(whole.start, start.floor)
         while reached.offsets != end.offsets:
             rest = Span(reached.offsets, end.offsets, reached.floor, whole.latest)
-            for place in self._planner(seen, rest).ends(WINDOW_OFFSETS, WINDOWS):
+            for place in Planner(self._log, rest, self._own).ends(WINDOW_OFFSETS, WINDOWS):
                 span = Span(reached.offsets, place.offsets, reached.floor, whole.latest)
-                slices = self._planner(seen, span).slices(SLICE_OFFSETS)
+                planner, policy = Planner(self._log, span, self._own), settings.on_data_loss
+                slices = planner.slices(SLICE_OFFSETS, policy, seen.found.compacted)
                 with fetching(slices, settings) as fetching_settings:
                     for slice_ in slices:
                         yield from self._slice(slice_, fetching_settings)
@@ -392,11 +393,11 @@ class Batches:
         """No lower than what was handed on: a broker that was asked for times may have known less of the log."""
         return planned if self._last is None else planned.raised(self._last.order_time, self._last.partition)
 
-    def _planner(self, seen: Survey, span: Span) -> Planner:
-        return Planner(self._log, span, seen.found.compacted, self._own)
-
     def _slice(self, slice_: Slice, settings: ReadSettings) -> Iterator[pa.RecordBatch]:
-        read = read_slice(slice_, settings, self._tally, lambda large, each: split(large, self._log, each), self._made)
+        def resplit(large: Slice, each: int) -> list[Slice]:
+            return split(large, self._log, each, settings.on_data_loss)
+
+        read = read_slice(slice_, settings, self._tally, resplit, self._made)
         for batch, reached, last in read:
             self._reached.update(reached)
             self._last = last

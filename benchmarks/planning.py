@@ -44,7 +44,7 @@ def plan(config: KafkaConfig, topic: str, slices: int) -> tuple[list[Slice], int
     ends = readable_ends(Brokers(config), found.partitions, "read_committed", LATEST)
     span = Span(starts, ends.offsets, Floor(), LATEST)
     log = Counted(config)
-    planned = Planner(log, span, found.compacted).slices(-(-span.offsets // slices))
+    planned = Planner(log, span).slices(-(-span.offsets // slices), "fail", found.compacted)
     return planned, span.offsets, log.look_ups
 
 

@@ -12,7 +12,7 @@ from .codec import Document, canonical, encode
 from .commits import TableVersion
 from .lanes import KeepOrder
 from .notation.spelling import counted
-from .order.cuts import Place, Span
+from .order.cuts import OnDataLoss, Place, Span
 from .order.positions import Offsets
 
 __all__ = ["Boundary", "Ledger", "Open", "Outcome", "Place", "Range", "Report"]
@@ -30,7 +30,6 @@ REPORTED = ("range_id", "attempt", "limit_spent", "batches", "rows_read", "rows_
 
 Kind = Literal["incremental", "interval", "replay"]
 Isolation = Literal["read_committed", "read_uncommitted"]
-OnDataLoss = Literal["fail", "count"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -241,7 +241,7 @@ def next_place(log: Log, place: Place, seen: Survey, terms: Terms, own: Own | No
     span, time = seen.span(place), cut_time(seen, terms)
     if span.offsets:
         cut = None if time is None or time > span.latest else time  # no order time reaches a cut beyond
-        end = Planner(log, span, seen.found.compacted, own).end(terms.max_offsets, cut)
+        end = Planner(log, span, own).end(terms.max_offsets, cut)
         if end.offsets != span.start:
             return end
     return NothingToLoad(_nothing(span, seen, terms))
@@ -249,7 +249,7 @@ def next_place(log: Log, place: Place, seen: Survey, terms: Terms, own: Own | No
 
 def place_at(log: Log, seen: Survey, time: int) -> Place:
     """Where the whole log reaches a time: the first visible record of each partition that is not older, or its end."""
-    return Planner(log, seen.span(Place(Offsets(), NO_FLOOR)), seen.found.compacted).end(None, time)
+    return Planner(log, seen.span(Place(Offsets(), NO_FLOOR))).end(None, time)
 
 
 @dataclass(frozen=True, slots=True)

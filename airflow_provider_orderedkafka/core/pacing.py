@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, Self
 
 from .codec import Document
-from .documents import Isolation, Ledger, OnDataLoss
+from .documents import Isolation, Ledger
 from .notation.spelling import MILLISECONDS, counted, shown_duration
 from .notation.starts import Start
 from .notation.subscriptions import Matching, Subscription
-from .order.cuts import Place, Span
+from .order.cuts import OnDataLoss, Place, Span
 
 MINUTE: Final = MILLISECONDS["m"]
 

@@ -19,7 +19,7 @@ from ..core.lifecycle import joined, status_of
 from ..core.next_range import NothingToLoad, Survey, limit_spent
 from ..core.notation.spelling import counted
 from ..core.notation.starts import Moment, Start
-from ..core.notation.subscriptions import Named, lacking
+from ..core.notation.subscriptions import lacking
 from ..core.order.cuts import Bound
 from ..core.order.planning import Planner
 from ..core.order.positions import TopicPartition
@@ -263,8 +263,7 @@ def _batches(brokers: Brokers, log: Log, planned: Range) -> list[Planned]:
         return []
     average = average_bytes(planned.span, ReadSettings.of_range(brokers.config, planned))
     size = size_of(planned, average if needs_sample(planned) else None)
-    compacted = brokers.discover(Named(planned.end.offsets.topics)).compacted
-    ends = Planner(log, planned.span, compacted).ends(size.offsets, WINDOW)
+    ends = Planner(log, planned.span).ends(size.offsets, WINDOW)
     return window(planned, 1, planned.start, ends, replace(size, average=average))
 
 

@@ -167,7 +167,7 @@ def test_a_newest_record_that_a_follower_lacks_takes_none_of_those_before_it_out
         try:
             assert newest(config, partitions) == {}
             planner = Planner(KafkaLog(config), span)
-            slices, ends = planner.slices(5), planner.ends(20, 3)
+            slices, ends = planner.slices(5, "fail"), planner.ends(20, 3)
             times = [time for each in slices for time in timestamps(each, config)]
         finally:
             cluster.brokers[1].resume()

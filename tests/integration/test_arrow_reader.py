@@ -16,7 +16,7 @@ from google.protobuf import descriptor_pb2
 from support.records import Record
 from support.registered import framed, order, register, small_registry
 
-from airflow_provider_orderedkafka import Avro, Decode, Json, JsonSchema, Protobuf
+from airflow_provider_orderedkafka import Avro, Decode, Json, JsonSchema, Protobuf, reader
 from airflow_provider_orderedkafka.errors import (
     DataLossError,
     RowError,
@@ -271,6 +271,28 @@ def test_what_retention_took_is_an_error_or_counted(kafka, topics, records):
         next(batches)
     with read(kafka.bootstrap_servers, topic, start={topic: [5]}, on_data_loss="count") as batches:
         assert len(rows(batches)) == 10
+
+
+def test_retention_while_it_is_read_doubles_nothing_and_all_that_is_missing_is_counted(
+    kafka, topics, records, monkeypatch
+):
+    topic, found = topics.create(), []
+    records.behind_a_marker(topic, BASE)
+    fetching = reader.fetching
+
+    def cut_before_it_is_fetched(*planned):
+        records.delete_before(topic, {0: 98})
+        return fetching(*planned)
+
+    monkeypatch.setattr(reader, "fetching", cut_before_it_is_fetched)
+    monkeypatch.setattr(reader, "SLICE_OFFSETS", 60)
+    with read(kafka.bootstrap_servers, topic, on_data_loss="count", batch_bytes=1) as batches:
+        for batch in batches:
+            found += batch.column("offset").to_pylist()
+            if len(found) in {42, 142}:
+                records.delete_before(topic, {0: 140})
+    assert found == [98, 99, *range(121, 261)]
+    assert batches.lost == {topic: {0: 98}}
 
 
 def test_values_are_decoded_into_columns_of_their_own_types(kafka, topics, records):

@@ -61,7 +61,9 @@ def sent(kafka: ProxiedKafka, log: KafkaLog) -> Callable[..., float]:
             some = slices[first : first + together]
             with fetching(some, settings) as fetching_settings:
                 for slice_ in some:
-                    found = read_slice(slice_, fetching_settings, resplit=lambda large, each: split(large, log, each))
+                    found = read_slice(
+                        slice_, fetching_settings, resplit=lambda large, each: split(large, log, each, "fail")
+                    )
                     rows += sum(batch.num_rows for batch in found)
         assert rows == PARTITIONS * EACH
         return (kafka.proxy.answered - before) / NEEDED
@@ -70,14 +72,14 @@ def sent(kafka: ProxiedKafka, log: KafkaLog) -> Callable[..., float]:
 
 
 def test_what_follows_a_slice_is_fetched_once_for_the_next_one(planner: Planner, sent: Callable[..., float]) -> None:
-    slices = planner.slices(1_000)
+    slices = planner.slices(1_000, "fail")
     assert len(slices) == PARTITIONS
     assert sent(slices, len(slices)) < IN_VAIN
     assert sent(slices, 1) > 2
 
 
 def test_a_slice_that_is_too_large_is_fetched_once_for_its_pieces(planner: Planner, sent: Callable[..., float]) -> None:
-    slices = planner.slices(PARTITIONS * EACH)
+    slices = planner.slices(PARTITIONS * EACH, "fail")
     assert len(slices) == 1
     assert sent(slices, 1, byte_budget=8_000_000) < IN_VAIN
 
@@ -90,7 +92,7 @@ def test_tasks_of_thin_partitions_are_few_and_long(planner: Planner, log: KafkaL
     each = worthwhile(log, planner.span, 1_000)
     assert each == pytest.approx(PARTITIONS * size.records * (1 + 2**15 / size.bytes) / 0.05, rel=0.01)
     assert worthwhile(log, planner.span, PARTITIONS * EACH) == PARTITIONS * EACH
-    slices = planner.slices(each)
+    slices = planner.slices(each, "fail")
     assert len(slices) == 1
     assert sent(slices, 1) < IN_VAIN
 
@@ -111,7 +113,9 @@ def test_full_batches_of_java_s_default_size_fill_a_request_without_a_rest(kafka
     even = [Record(bytes(size), 1 + number, partition) for number in range(each) for partition in range(PARTITIONS)]
     Records(kafka.bootstrap_servers).produce(topic, even, **{"batch.size": 16_384, "linger.ms": 60_000})
     ends = Offsets({TopicPartition(topic, partition): each for partition in range(PARTITIONS)})
-    (whole,) = Planner(log, Span(Offsets(dict.fromkeys(ends, 0)), ends, NO_FLOOR, FAR)).slices(each * PARTITIONS)
+    (whole,) = Planner(log, Span(Offsets(dict.fromkeys(ends, 0)), ends, NO_FLOOR, FAR)).slices(
+        each * PARTITIONS, "fail"
+    )
     before = kafka.proxy.answered
     assert list(read_slice(whole, ReadSettings({"bootstrap.servers": kafka.proxied_servers})))
     assert kafka.proxy.answered - before < IN_VAIN * PARTITIONS * each * (size + FRAME)
@@ -124,7 +128,7 @@ def thin_topic(kafka: ProxiedKafka, name: str, batch: int) -> list[Slice]:
     Records(kafka.bootstrap_servers).produce(topic, even, **{"batch.size": batch, "linger.ms": 60_000})
     ends = Offsets({TopicPartition(topic, partition): each for partition in range(PARTITIONS)})
     span = Span(Offsets(dict.fromkeys(ends, 0)), ends, NO_FLOOR, FAR)
-    return Planner(KafkaLog({"bootstrap.servers": kafka.bootstrap_servers}), span).slices(10_000)
+    return Planner(KafkaLog({"bootstrap.servers": kafka.bootstrap_servers}), span).slices(10_000, "fail")
 
 
 def in_vain(kafka: ProxiedKafka, slices: list[Slice], **more: int) -> float:
@@ -156,7 +160,7 @@ def test_a_look_at_a_batch_takes_one_of_them_however_the_answer_comes(
 def test_a_plan_looks_into_few_partitions(kafka: ProxiedKafka, planner: Planner) -> None:
     seen = KafkaLog({"bootstrap.servers": kafka.proxied_servers, "client.id": "looks"})
     before = kafka.proxy.answered
-    assert len(Planner(seen, planner.span).slices(5_000)) == 4
+    assert len(Planner(seen, planner.span).slices(5_000, "fail")) == 4
     assert kafka.proxy.answered - before < 4 * BATCH
 
 

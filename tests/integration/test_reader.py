@@ -5,7 +5,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from support.records import Record
+from support.records import Record, at
 from support.slices import FAR, rows, slice_of, stretch, whole
 
 from airflow_provider_orderedkafka.core.order.planning import split
@@ -31,11 +31,6 @@ def read(kafka):
         return found, tally
 
     return read
-
-
-def at(*times, partition=0):
-    """A record of each time, valued by it."""
-    return [Record(b"%d" % time, timestamp=time, partition=partition) for time in times]
 
 
 def values(found):
@@ -339,7 +334,7 @@ def test_the_planner_cuts_what_is_too_large_and_the_order_stays(kafka, read, top
     log = KafkaLog({"bootstrap.servers": kafka.bootstrap_servers})
     once, _ = read(whole(topic, records.ends(topic)))
     pieces, _ = read(
-        whole(topic, records.ends(topic)), lambda slice_, each: split(slice_, log, each), byte_budget=200_000
+        whole(topic, records.ends(topic)), lambda slice_, each: split(slice_, log, each, "fail"), byte_budget=200_000
     )
     assert pieces == once
     assert len(once) == 1_500

@@ -339,3 +339,38 @@ def test_a_group_shows_how_far_a_stream_has_come(runs, topics, records, config):
 def fresh(runs, name):
     """The same with a checkpoint of its own."""
     return Runs(runs.spark, runs.servers, runs.checkpoint.parent / name)
+
+
+def offsets_of(rows):
+    return [row.offset for row in rows]
+
+
+@pytest.mark.parametrize("last_first", [False, True], ids=["in order", "the last task first"])
+@pytest.mark.parametrize("streamed", [False, True], ids=["read", "readStream"])
+def test_retention_between_two_tasks_takes_what_it_deleted_and_doubles_nothing(
+    spark, runs, topics, records, last_first, streamed
+):
+    topic, found = topics.create(), []
+    records.behind_a_marker(topic, BASE)
+    visible = offsets_of(records.read(topic))
+
+    def read(frame, _=None):
+        rows = frame.select("offset").rdd
+        if not rows.getNumPartitions():
+            return
+        *first, last = range(rows.getNumPartitions())
+        for parts in ([last], first) if last_first else (first, [last]):
+            found.extend(offsets_of(spark.sparkContext.runJob(rows, list, parts)) if parts else ())
+            records.delete_before(topic, {0: 140})
+
+    options = {"subscribe": topic, "sliceOffsets": 60, "failOnDataLoss": "false"}
+    if streamed:
+        writer = (
+            runs.stream(**options).writeStream.foreachBatch(read).option("checkpointLocation", str(runs.checkpoint))
+        )
+        writer.trigger(availableNow=True).start().awaitTermination(120)
+    else:
+        read(spark.read.format("orderedkafka").options(**options, **{"kafka.bootstrap.servers": runs.servers}).load())
+    assert records.starts(topic) == {0: 140}
+    assert len(found) == len(set(found))
+    assert [offset for offset in visible if offset >= 140 and offset not in found] == []

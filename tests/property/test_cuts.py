@@ -79,14 +79,14 @@ def with_patience(patience, monkey):
 @given(logs(), floors, sizes)
 def test_slices_one_after_the_other_are_the_sorted_whole(log, floor, each):
     span = spans(log, floor)
-    assert concatenated(log, Planner(log, span).slices(each)) == log.in_order(span)
+    assert concatenated(log, Planner(log, span).slices(each, "fail")) == log.in_order(span)
 
 
 def test_what_comes_late_behind_a_floor_inside_a_tie_stays_behind_it():
     first, second = TopicPartition("a", 0), TopicPartition("a", 1)
     log = SimulatedLog({first: [Entry(offset, 0) for offset in range(3)]})
     planner = Planner(log, spans(log, Floor(0, split=second)))
-    assert concatenated(log, planner.slices(1)) == log.in_order(planner.span)
+    assert concatenated(log, planner.slices(1, "fail")) == log.in_order(planner.span)
     assert planner.end(2).offsets == {first: 2}
 
 
@@ -95,13 +95,13 @@ def test_what_comes_late_behind_a_floor_inside_a_tie_stays_behind_it():
 def test_slices_are_about_as_large_as_asked_for_where_every_record_is_visible(log, floor, each):
     for partition, found in log.entries.items():
         log.entries[partition] = [Entry(n, entry.timestamp) for n, entry in enumerate(found) if entry.timestamp >= 0]
-    slices = Planner(log, spans(log, floor)).slices(each)
+    slices = Planner(log, spans(log, floor)).slices(each, "fail")
     assert all(slice_.offsets <= 4 * each for slice_ in slices if each >= 8)
 
 
 def test_few_partitions_are_looked_into_where_nothing_speaks_against_their_index():
     log = SimulatedLog({TopicPartition("a", p): [Entry(n, 10 * n + p) for n in range(2_400)] for p in range(10)})
-    assert len(Planner(log, span_of(log, Floor(), 60_000)).slices(3_000)) == 8
+    assert len(Planner(log, span_of(log, Floor(), 60_000)).slices(3_000, "fail")) == 8
     assert (log.looks, log.scanned) == (2, [])
 
 
@@ -113,7 +113,7 @@ def test_where_one_partition_is_blind_the_others_are_looked_into_too():
 
     log = SimulatedLog({TopicPartition("a", p): hiding(p) for p in range(10)})
     span = span_of(log, Floor(), 60_000)
-    slices = Planner(log, span).slices(3_000)
+    slices = Planner(log, span).slices(3_000, "fail")
     assert len(log.scanned) > 2
     assert max(slice_.offsets for slice_ in slices) <= 2 * 3_000
     assert concatenated(log, slices) == log.in_order(span)
@@ -127,7 +127,7 @@ def test_markers_hide_nothing_for_long_however_far_apart_two_partitions_got_thei
 
     log = SimulatedLog({TopicPartition("a", p): [*half(0, 10 + p), *half(1_201, 2_010 + p)] for p in range(2)})
     span = span_of(log, Floor(), 60_000)
-    slices = Planner(log, span).slices(600)
+    slices = Planner(log, span).slices(600, "fail")
     assert tuple(sorted(log.scanned)) == span.partitions
     assert max(slice_.offsets for slice_ in slices) <= 2 * 600
     assert concatenated(log, slices) == log.in_order(span)
@@ -137,7 +137,7 @@ def test_markers_hide_nothing_for_long_however_far_apart_two_partitions_got_thei
 @given(logs(), floors, sizes)
 def test_slices_of_compacted_topics_are_the_sorted_whole_too(log, floor, each):
     span = spans(log, floor)
-    slices = Planner(log, span, compacted=["a"]).slices(each)
+    slices = Planner(log, span).slices(each, "fail", ["a"])
     assert concatenated(log, slices) == log.in_order(span)
     bounds = [s.end for each in slices for s in each.stretches if s.partition.topic == "a"]
     assert all(bound.time is None for bound in bounds)
@@ -149,7 +149,7 @@ def test_an_index_that_hides_much_changes_nothing(log, floor, each, patience):
     with pytest.MonkeyPatch.context() as monkey:
         with_patience(patience, monkey)
         span = spans(log, floor)
-        assert concatenated(log, Planner(log, span).slices(each)) == log.in_order(span)
+        assert concatenated(log, Planner(log, span).slices(each, "fail")) == log.in_order(span)
 
 
 def with_a_late_tie():
@@ -163,8 +163,8 @@ def with_a_late_tie():
 @example(with_a_late_tie(), Floor(-1), 3, 1, set())
 def test_a_slice_cut_again_gives_the_same_records_in_the_same_order(log, floor, each, smaller, compacted):
     span = spans(log, floor)
-    for slice_ in Planner(log, span, compacted).slices(each):
-        assert concatenated(log, split(slice_, log, smaller)) == log.read(slice_)
+    for slice_ in Planner(log, span).slices(each, "fail", compacted):
+        assert concatenated(log, split(slice_, log, smaller, "fail")) == log.read(slice_)
 
 
 @EXAMPLES
@@ -177,7 +177,7 @@ def test_batches_of_any_size_cut_into_slices_of_any_size_have_the_one_order(log,
         end = Planner(log, rest).end(most)
         batch = Span(place.offsets, end.offsets, place.floor, LATEST)
         assert batch.offsets == min(most, rest.offsets)
-        found += concatenated(log, Planner(log, batch).slices(each))
+        found += concatenated(log, Planner(log, batch).slices(each, "fail"))
         place, each, other = end, other, each
     assert found == log.in_order(whole)
 
@@ -201,7 +201,7 @@ def test_batches_that_are_planned_together_are_as_large_as_asked_for_and_have_th
             for end in ends:
                 batch = Span(place.offsets, end.offsets, place.floor, LATEST)
                 spanned.append(batch.offsets)
-                found += concatenated(log, Planner(log, batch).slices(each))
+                found += concatenated(log, Planner(log, batch).slices(each, "fail"))
                 place = end
     assert found == log.in_order(whole)
     assert all(offsets == most for offsets in spanned[:-1])
@@ -250,7 +250,7 @@ def test_ranges_follow_each_other_in_order_whatever_arrives_late_between_them(da
         span = Span(place.offsets, log.ends(), place.floor, LATEST)
         end = Planner(log, span).end(most, now)
         taken = Span(place.offsets, end.offsets, place.floor, LATEST)
-        records = concatenated(log, Planner(log, taken).slices(each))
+        records = concatenated(log, Planner(log, taken).slices(each, "fail"))
         assert records == log.in_order(taken)
         before += records
         place = end
@@ -268,11 +268,11 @@ def test_an_own_index_is_kept_from_batch_to_batch_only_while_the_same_timestamps
     for _ in range(3):
         latest = data.draw(st.sampled_from([5, 12, LATEST, FUTURE]))
         span = Span(place.offsets, log.ends(), place.floor, latest)
-        place = Planner(log, span, (), own).end(data.draw(sizes))
+        place = Planner(log, span, own).end(data.draw(sizes))
         taken = Span(span.start, place.offsets, span.floor, latest)
         with pytest.MonkeyPatch.context() as monkey:
             with_patience(0, monkey)
-            slices = Planner(log, taken, (), own).slices(each)
+            slices = Planner(log, taken, own).slices(each, "fail")
         assert concatenated(log, slices) == log.in_order(taken)
 
 
@@ -283,22 +283,22 @@ def test_a_record_that_was_of_the_future_when_its_partition_was_read_is_in_order
     log = SimulatedLog({blind: entries, sound: [Entry(n, n * 100 + 50) for n in range(6_000)]})
     log.entries[blind][3_000] = ahead
     own = {}
-    planner = Planner(log, span_of(log, Floor(), 600_000), (), own)
-    planner.slices(500)
+    planner = Planner(log, span_of(log, Floor(), 600_000), own)
+    planner.slices(500, "fail")
     assert list(own) == [blind]
     end = planner.end(4_000)
     kept = Span(end.offsets, log.ends(), end.floor, 650_000)
-    Planner(log, kept, (), own).slices(500)
+    Planner(log, kept, own).slices(500, "fail")
     assert log.scanned == [blind]
     rest = Span(end.offsets, log.ends(), end.floor, 1_200_000)
-    assert concatenated(log, Planner(log, rest, (), own).slices(500)) == log.in_order(rest)
+    assert concatenated(log, Planner(log, rest, own).slices(500, "fail")) == log.in_order(rest)
 
 
 @EXAMPLES
 @given(st.data(), logs(), floors, sizes)
 def test_what_compaction_leaves_is_read_exactly_once_and_in_order(data, log, floor, each):
     span = spans(log, floor)
-    slices = Planner(log, span, compacted=["a", "b"]).slices(each)
+    slices = Planner(log, span).slices(each, "fail", ["a", "b"])
     read = []
     for slice_ in slices:
         for partition, old in log.entries.items():
@@ -319,7 +319,7 @@ def test_what_compaction_leaves_is_read_exactly_once_and_in_order(data, log, flo
 @given(st.data(), logs(), floors, sizes)
 def test_what_retention_leaves_is_read_exactly_once_and_in_order(data, log, floor, each):
     span = spans(log, floor)
-    slices = Planner(log, span).slices(each)
+    slices = Planner(log, span).slices(each, "fail")
     for partition in span.partitions:
         log.delete_before(partition, data.draw(st.integers(span.start[partition], span.end[partition])))
     flat = concatenated(log, slices)
@@ -346,8 +346,8 @@ def test_a_timestamp_counts_from_the_epoch_up_to_the_latest(timestamp, counted):
 
 def test_an_empty_range_has_no_slices():
     log = SimulatedLog({TopicPartition("a", 0): []})
-    assert Planner(log, Span(Offsets(), Offsets(), Floor(), LATEST)).slices(10) == []
-    assert Planner(log, span_of(log, Floor(), LATEST)).slices(10) == []
+    assert Planner(log, Span(Offsets(), Offsets(), Floor(), LATEST)).slices(10, "fail") == []
+    assert Planner(log, span_of(log, Floor(), LATEST)).slices(10, "fail") == []
 
 
 @EXAMPLES
@@ -355,7 +355,7 @@ def test_an_empty_range_has_no_slices():
 def test_between_literal_cuts_retention_at_any_moment_leads_to_no_record_twice(data, log, floor, each):
     span = spans(log, floor)
     read = []
-    for slice_ in Planner(log, span, compacted=["a", "b"]).slices(each):
+    for slice_ in Planner(log, span).slices(each, "fail", ["a", "b"]):
         for partition in span.partitions:
             gone = max(data.draw(st.integers(span.start[partition], span.end[partition])), log.starts()[partition])
             log.delete_before(partition, gone)

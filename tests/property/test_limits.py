@@ -55,5 +55,5 @@ def test_going_on_from_the_place_behind_a_record_gives_the_same_slices_of_the_re
     number = data.draw(st.integers(0, len(everything) - 1))
     place = place_after(log, span, Position(*everything[number]))
     rest = Span(place.offsets, span.end, place.floor, LATEST)
-    slices = Planner(log, rest).slices(each)
+    slices = Planner(log, rest).slices(each, "fail")
     assert [record for slice_ in slices for record in log.read(slice_)] == everything[number + 1 :]

@@ -168,7 +168,7 @@ class ByHand:
         return replace(found, end=stop)
 
     def first_batch(self, found):
-        ends = Planner(self.kafka.present, found.span, self.kafka.compacted).ends(self.most, 1)
+        ends = Planner(self.kafka.present, found.span).ends(self.most, 1)
         return window(found, 1, found.start, ends, Size(self.most))[0].end(found)
 
 

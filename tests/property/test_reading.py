@@ -199,7 +199,7 @@ def read(log, slice_):
 @given(logs(), st.integers(1, 12), st.data())
 def test_what_the_planner_cuts_is_read_exactly_once_and_in_order_with_or_without_retention(log, each, data):
     span = span_of(log, Floor(), LATEST)
-    slices = Planner(log, span).slices(each)
+    slices = Planner(log, span).slices(each, "fail")
     assert [record for slice_ in slices for record in read(log, slice_)] == log.in_order(span)
     for partition in span.partitions:
         log.delete_before(partition, data.draw(st.integers(span.start[partition], span.end[partition])))
@@ -207,13 +207,13 @@ def test_what_the_planner_cuts_is_read_exactly_once_and_in_order_with_or_without
         assert read(log, slice_) == log.read(slice_)
 
 
-def fetched(fetch, log, slice_, budget):
+def fetched(fetch, log, slice_, budget, on_data_loss="fail"):
     """The records of a slice, or of its pieces in their order, as they are sorted; and what was lost."""
     found = fetch.run(slice_, budget)
     if isinstance(found, OverBudget):
-        pieces = split(slice_, log, found.offsets)
+        pieces = split(slice_, log, found.offsets, on_data_loss)
         again = budget if len(pieces) > 1 else None
-        some = [fetched(fetch, log, piece, again) for piece in pieces]
+        some = [fetched(fetch, log, piece, again, on_data_loss) for piece in pieces]
         return [row for rows, _ in some for row in rows], sum((lost for _, lost in some), Counter())
     columns = found.joined().columns
     ordered = arrange(slice_, *columns[:3])
@@ -238,7 +238,7 @@ RECORD = 200
 )
 def test_slices_that_one_consumer_fetches_have_each_its_own(log, each, budget, literal, first, count, chance):
     span = span_of(log, Floor(), LATEST)
-    slices = Planner(log, span, compacted=["t"] * literal).slices(each)[first : first + count]
+    slices = Planner(log, span).slices(each, "fail", ["t"] * literal)[first : first + count]
     consumer = LogConsumer(log, chance)
     settings_ = replace(ReadSettings({}), byte_budget=RECORD * budget)
     fetch = slices and Fetch(joined(slices), settings_, PooledConsumer(consumer, deque()))
@@ -254,7 +254,7 @@ def test_what_retention_takes_while_slices_are_fetched_is_counted_and_nothing_el
     log, each, budget, data, chance
 ):
     span = span_of(log, Floor(), LATEST)
-    slices = Planner(log, span, compacted=["t"]).slices(each)
+    slices = Planner(log, span).slices(each, "count")
     before = log.in_order(span)
     settings_ = replace(ReadSettings({}, on_data_loss="count"), byte_budget=RECORD * budget)
     fetch = slices and Fetch(joined(slices), settings_, PooledConsumer(LogConsumer(log, chance), deque()))
@@ -264,7 +264,7 @@ def test_what_retention_takes_while_slices_are_fetched_is_counted_and_nothing_el
             if data.draw(st.booleans()):
                 low = log.gone_before.get(partition, span.start[partition])
                 log.delete_before(partition, data.draw(st.integers(low, span.end[partition])))
-        found, gone = fetched(fetch, log, slice_, settings_.byte_budget)
+        found, gone = fetched(fetch, log, slice_, settings_.byte_budget, "count")
         rows, lost = rows + found, lost + gone
     places = [(row.partition, row.offset) for row in rows]
     assert len(places) == len(set(places))
@@ -278,7 +278,7 @@ def test_what_retention_takes_while_slices_are_fetched_is_counted_and_nothing_el
 @EXAMPLES
 @given(logs(), st.integers(1, 12), st.randoms(use_true_random=False))
 def test_nothing_is_fetched_twice_where_there_is_memory_for_what_comes_early(log, each, chance):
-    slices = Planner(log, span_of(log, Floor(), LATEST)).slices(each)
+    slices = Planner(log, span_of(log, Floor(), LATEST)).slices(each, "fail")
     consumer = LogConsumer(log, chance)
     fetch = slices and Fetch(joined(slices), ReadSettings({}), PooledConsumer(consumer, deque()))
     for slice_ in slices:

@@ -48,7 +48,7 @@ class Log:
         found = []
         with fetching(slices, ReadSettings(self.config, deadline=20.0)) as told:
             for slice_ in slices:
-                found += rows(read_slice(slice_, told, resplit=lambda s, each: split(s, self.log, each)))
+                found += rows(read_slice(slice_, told, resplit=lambda s, each: split(s, self.log, each, "fail")))
         return [(row.order_time, row.topic, row.partition, row.offset) for row in found]
 
     def oracle(self):
@@ -85,7 +85,7 @@ def test_four_producers_with_transactions_side_by_side(each, log_of, topics, rec
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(produce, range(4)))
     log = log_of(topic)
-    slices = Planner(log.log, log.span()).slices(each)
+    slices = Planner(log.log, log.span()).slices(each, "fail")
     found = log.read(slices)
     assert found == log.oracle()
     assert len(found) > 300
@@ -105,7 +105,7 @@ def test_old_data_written_in_transactions_is_read_once_for_an_index_of_our_own(s
     topic = old_transactions(size, topics, records)
     log = log_of(topic)
     planner = Planner(log.log, log.span())
-    slices = planner.slices(600)
+    slices = planner.slices(600, "fail")
     assert set(planner.index.own) == {TopicPartition(topic, 0), TopicPartition(topic, 1)}
     assert max(slice_.offsets for slice_ in slices) < 2 * 600 + 256 * 2
     assert log.read(slices) == log.oracle()
@@ -116,7 +116,7 @@ def test_old_data_written_in_transactions_is_read_once_for_an_index_of_our_own(s
 def test_markers_that_hide_less_than_the_patience_leave_slices_even_and_in_order(log_of, topics, records):
     topic = old_transactions(800, topics, records)
     log = log_of(topic)
-    slices = Planner(log.log, log.span()).slices(600)
+    slices = Planner(log.log, log.span()).slices(600, "fail")
     assert max(slice_.offsets for slice_ in slices) < 2 * 600 + 256 * 2
     assert log.read(slices) == log.oracle()
     end = Planner(log.log, log.span()).end(1_234)
@@ -130,7 +130,7 @@ def test_a_far_future_timestamp_hides_nothing(log_of, topics, records):
         records.produce(topic, [Record(b"x", BASE + n * 10 + partition, partition) for n in range(2_500)])
     log = log_of(topic)
     planner = Planner(log.log, log.span())
-    slices = planner.slices(500)
+    slices = planner.slices(500, "fail")
     assert set(planner.index.own) == {TopicPartition(topic, 0)}
     assert max(slice_.offsets for slice_ in slices) < 2 * 500 + 256
     assert log.read(slices) == log.oracle()
@@ -149,7 +149,7 @@ def test_a_topic_compacted_between_planning_and_reading_is_read_once_and_in_orde
         records.produce(topic, keyed)
     log = log_of(topic)
     span = log.span()
-    slices = Planner(log.log, span, compacted=[topic]).slices(50)
+    slices = Planner(log.log, span).slices(50, "fail", [topic])
     before = log.read(slices)
     assert before == log.oracle()
     deadline = time.monotonic() + 60
@@ -172,6 +172,6 @@ def test_a_tie_larger_than_a_slice_is_cut_inside(log_of, topics, records):
     for partition in range(4):
         records.produce(topic, [Record(b"x", BASE + (n > 450), partition) for n in range(500)])
     log = log_of(topic)
-    slices = Planner(log.log, log.span()).slices(100)
+    slices = Planner(log.log, log.span()).slices(100, "fail")
     assert log.read(slices) == log.oracle()
     assert max(slice_.offsets for slice_ in slices) <= 200

@@ -199,7 +199,7 @@ class Large:
 
     def slices(self) -> object:
         """The tasks of the first batch."""
-        return Planner(self.log, self.batch).slices(SLICE_OFFSETS)
+        return Planner(self.log, self.batch).slices(SLICE_OFFSETS, "fail")
 
     def beside_the_checkpoint(self) -> None:
         """The documents of a batch, written and read again."""

@@ -62,6 +62,11 @@ class Seen:
     headers: Headers
 
 
+def at(*times: int, partition: int = 0) -> list[Record]:
+    """A record of each time, valued by it."""
+    return [Record(b"%d" % time, time, partition) for time in times]
+
+
 class Records:
     """Writes and reads records on one cluster, without the half seconds that clients wait by default."""
 
@@ -102,6 +107,15 @@ class Records:
             yield transaction
         finally:
             transaction.abort()
+
+    def behind_a_marker(self, topic: str, base: int) -> None:
+        """Write 100 records, 20 that are aborted, 40 late ones, 100 newer ones; the marker of the 20 is of now.
+
+        An index has it for the first record of every time from `base + 100` on, though 40 older ones come after it.
+        """
+        self.produce(topic, at(*range(base, base + 100)))
+        self.abort(topic, at(*range(base, base + 20)))
+        self.produce(topic, at(*range(base + 10, base + 50), *range(base + 1_000, base + 1_100)))
 
     def read(
         self, topic: str, isolation: Isolation = "read_committed", start: dict[int, int] | None = None

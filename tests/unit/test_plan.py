@@ -73,7 +73,7 @@ def test_a_plan_over_3_000_partitions_goes_through_all_of_them_a_few_times_and_n
     monkeypatch.setattr(Offsets, "partitions", property(lambda self: gone_through.append(1) or plain(self)))
     ends = Planner(log, rest_of(loaded, loaded.start)).ends(size_of(loaded, 500.0).offsets, WINDOW)
     batch = Span(loaded.start.offsets, ends[0].offsets, loaded.start.floor, loaded.latest)
-    slices = Planner(log, batch).slices(SLICE_OFFSETS)
+    slices = Planner(log, batch).slices(SLICE_OFFSETS, "fail")
     assert (len(ends), len(slices), sum(each.offsets for each in slices)) == (WINDOW, 50, batch.offsets)
     assert len(gone_through) < 1_000
     assert log.asked < 500
@@ -84,7 +84,7 @@ def test_the_slices_of_a_batch_are_few_enough_for_the_driver_and_for_each_task()
     loaded = range_of(log)
     [end] = Planner(log, rest_of(loaded, loaded.start)).ends(size_of(loaded, 500.0).offsets, 1)
     batch = Span(loaded.start.offsets, end.offsets, loaded.start.floor, loaded.latest)
-    slices = Planner(log, batch).slices(SLICE_OFFSETS)
+    slices = Planner(log, batch).slices(SLICE_OFFSETS, "fail")
     assert sum(len(each.stretches) for each in slices) <= MOST_STRETCHES
     packed = [pickle.dumps(each) for each in slices]
     assert max(map(len, packed)) < MIB // 8
@@ -157,7 +157,7 @@ def plan_of(loaded: Range, checkpoint: Checkpoint, **topics: str) -> Plan:
     """The plan of a range on a steady log, whose topics have these ids now."""
     cluster = SimpleNamespace(
         topics=lambda: SimpleNamespace(ids={**loaded.topics, **topics}),
-        planner=lambda span, _own: Planner(SteadyLog(2, 50), span),
+        log=SteadyLog(2, 50),
         check_logs=lambda _loaded: None,
     )
     frames: Any = SimpleNamespace(loaded=loaded, cluster=cluster, slice_offsets=SLICE_OFFSETS)

@@ -15,11 +15,14 @@ The rules that everything else rests on:
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 from ...errors import DocumentError
 from .marks import Mark
 from .positions import Offsets, TopicPartition, is_integer
+
+OnDataLoss = Literal["fail", "count"]
+"""What is done where retention deleted records that were to be read."""
 
 FUTURE_TOLERANCE = 5 * 60 * 1_000
 """How far in the future a timestamp may be and still count, by default."""

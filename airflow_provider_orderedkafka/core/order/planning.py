@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice, pairwise
 
-from .cuts import Bound, Close, Cut, Floor, Place, Slice, Span, slices
+from .cuts import Bound, Close, Cut, Floor, OnDataLoss, Place, Slice, Span, slices
 from .positions import Offsets, TopicPartition
 from .timeline import PATIENCE, Log, OwnIndex, Places, Row, Search, Sighting, TimeIndex
 
@@ -56,7 +56,6 @@ class Planner:
         self,
         log: Log,
         span: Span,
-        compacted: Iterable[str] = (),
         own: dict[TopicPartition, OwnIndex] | None = None,
         *,
         edges: Edges | None = None,
@@ -67,8 +66,7 @@ class Planner:
         self._edges = edges or Edges(span.first(), span.last(), span.end, end=end)
         self.index = TimeIndex(log, span, {} if own is None else own)
         self._places = Places(log, self.index)
-        compacted = frozenset(compacted)
-        self._literal = [partition.topic in compacted for partition in span.partitions]
+        self._literal = [False] * len(self._partitions)
 
     def end(self, most: int | None = None, time: int | None = None) -> Place:
         """The literal end of what is older than `time` and spans at most `most` offsets, exactly if there are more.
@@ -169,19 +167,29 @@ class Planner:
         floor = self.span.floor.raised(low.until + (split is None), split)
         return Place(Offsets(zip(self._partitions, offsets, strict=True)), floor)
 
-    def slices(self, each: int) -> list[Slice]:
-        """Slices of about `each` offsets, in order; they cover the span exactly once."""
+    def slices(self, each: int, on_data_loss: OnDataLoss, literal: Iterable[str] = ()) -> list[Slice]:
+        """Slices of about `each` offsets, in order; they cover the span exactly once.
+
+        Partitions of the topics in `literal` are cut at offsets alone, found by looking; all are where losses are
+        counted: records that go away while slices are read would move a bound by time, for one of its neighbours only.
+        """
         if each < 1:
             raise ValueError(f"a slice spans at least 1 offset, found {each!r}")
         if not self.span.offsets:
             return []
-        return self.slices_before(self.index.last(), each)
+        return self.slices_before(self.index.last(), each, on_data_loss, literal)
 
-    def slices_before(self, last: Row, each: int) -> list[Slice]:
+    def slices_before(self, last: Row, each: int, on_data_loss: OnDataLoss, literal: Iterable[str] = ()) -> list[Slice]:
         """The same, where it is known which time everything in the span comes before."""
+        literal = frozenset(literal)
+        self._literal = [on_data_loss == "count" or partition.topic in literal for partition in self._partitions]
         inner = self._cuts(each, last) if last.time > self.span.floor.lowest else []
         edges = self._edges
-        return slices(edges.limits, [edges.first, *inner, edges.last], self.span.latest, edges.close, edges.end)
+        # A cut where nothing is before or behind it divides nothing: what is too large would be cut so for ever.
+        cuts = [
+            cut for cut, after in pairwise([*inner, edges.last]) if cut.bounds not in (edges.first.bounds, after.bounds)
+        ]
+        return slices(edges.limits, [edges.first, *cuts, edges.last], self.span.latest, edges.close, edges.end)
 
     def _cuts(self, each: int, last: Row) -> list[Cut]:
         """Inner cuts about `each` offsets apart, before the time of the last row."""
@@ -218,7 +226,7 @@ class Planner:
         return [search.bracket(0)[0], *(found[total] for total in sorted(found)), last], jumps
 
     def _bounds(self, row: Row, time: int) -> list[Bound]:
-        """A row's bounds at a time it holds for: literal ones for compacted topics, where those by time may move."""
+        """A row's bounds at a time it holds for: literal ones where those by time may move."""
         literal = self._places.at(time).offsets if any(self._literal) else row.offsets
         return [
             Bound(literal[place]) if self._literal[place] else self._bound(place, offset, time)
@@ -364,7 +372,7 @@ def _rising(cuts: Iterable[Cut]) -> Iterator[Cut]:
         yield cut
 
 
-def split(slice_: Slice, log: Log, each: int) -> list[Slice]:
+def split(slice_: Slice, log: Log, each: int, on_data_loss: OnDataLoss) -> list[Slice]:
     """Cut a slice again into slices of about `each` offsets, in order; the same slice alone if it cannot be cut."""
     stretches = slice_.stretches
     limits = Offsets((s.partition, s.limit if s.end.time is not None else s.end.offset) for s in stretches)
@@ -377,4 +385,4 @@ def split(slice_: Slice, log: Log, each: int) -> list[Slice]:
     # Where the slice ends inside a tie, some of its records are of that time: everything comes before the next one.
     times = [stretch.end.time for stretch in stretches if stretch.end.time is not None]
     beyond = min([slice_.latest, *times]) + 1
-    return planner.slices_before(planner.index.beyond(beyond), each)
+    return planner.slices_before(planner.index.beyond(beyond), each, on_data_loss)

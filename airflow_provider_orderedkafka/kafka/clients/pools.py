@@ -19,8 +19,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Final, Generic, Self, TypeVar
 
-from ...core.documents import Isolation, OnDataLoss, Range
-from ...core.order.cuts import Slice
+from ...core.documents import Isolation, Range
+from ...core.order.cuts import OnDataLoss, Slice
 from ...core.order.positions import TopicPartition
 from ...core.order.timeline import BatchSize
 from .config import CLIENT_LOG, client_config, new_client

@@ -31,6 +31,7 @@ from ...core.batches import (
 from ...core.documents import Destination, Ends, Range
 from ...core.next_range import check_bad, rows_left
 from ...core.order.cuts import Place
+from ...core.order.planning import Planner
 from ...errors import CredentialsError, OrderedKafkaError, SchemaChangedError, StateError, TaskFailedError
 from ...kafka.lookup.marks import marked
 from ...kafka.lookup.topics import check_ids
@@ -119,7 +120,7 @@ class Plan:
         ends = [] if begun is None else [begun]
         rest = rest_of(loaded, begun or start)
         if rest.offsets:
-            ends += self._frames.cluster.planner(rest, self._own).ends(size.offsets, self._at_once - len(ends))
+            ends += Planner(self._frames.cluster.log, rest, self._own).ends(size.offsets, self._at_once - len(ends))
         return window(loaded, number, start, ends, size)
 
     def _begun(self, number: int) -> Place | None:

@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ...core.documents import Isolation, OnDataLoss, Range
+from ...core.documents import Isolation, Range
 from ...core.notation.starts import Moment, Start, parse_start
 from ...core.notation.subscriptions import Subscription
+from ...core.order.cuts import OnDataLoss
 from ...core.pacing import Pace
 from ...errors import SettingError
 from ...kafka.clients.config import KafkaConfig

@@ -88,7 +88,8 @@ def _read(slice_: Slice, settings: ReadSettings, tally: ReadTally | None, make: 
 
     _settle()
     log = KafkaLog(settings.kafka, settings.isolation)
-    return read_slice(slice_, settings, tally, lambda large, each: split(large, log, each), make)
+    policy = settings.on_data_loss
+    return read_slice(slice_, settings, tally, lambda large, each: split(large, log, each, policy), make)
 
 
 @cache

@@ -32,7 +32,7 @@ from ...core.next_range import (
 )
 from ...core.notation.starts import Earliest
 from ...core.notation.subscriptions import Discovery, Named, Subscription
-from ...core.order.cuts import Close, Place, Slice, Span
+from ...core.order.cuts import Close, Floor, OnDataLoss, Place, Slice, Span
 from ...core.order.planning import Planner, worthwhile
 from ...core.order.positions import Offsets, Position, TopicPartition
 from ...core.order.timeline import Log
@@ -120,15 +120,17 @@ class Cluster:
             self._found(Named(tuple(wanted)))
         return [topic for topic in wanted if self._compacted[topic]]
 
-    def planner(
-        self, span: Span, own: Own | None = None, *, literal: bool = False, end: Close | None = None
-    ) -> Planner:
-        """The planner of a span; `own` keeps what it read of the log for the next one.
+    def slices(
+        self, span: Span, floor: Floor, each: int, on_data_loss: OnDataLoss, own: Own | None = None, *, literal: bool
+    ) -> list[Slice]:
+        """The slices of a span, of about `each` offsets; by the floor at its end a reader sees what lies behind it.
 
-        With `literal`, or where records may be compacted away, each cut is a literal offset, found by looking.
+        `own` keeps what was read of the log for the next span. With `literal` each cut is an offset alone.
         """
         topics = span.start.topics if span.offsets else ()
-        return Planner(self.log, span, topics if literal else self.compacted(topics), own, end=end)
+        end = None if floor == NOWHERE.floor else Close(floor)  # nothing is known to follow a replay's
+        moving = topics if literal else self.compacted(topics)
+        return Planner(self.log, span, own, end=end).slices(each, on_data_loss, moving)
 
     def each(self, span: Span, asked: int) -> int:
         """How many offsets a task is to have: as asked for, or by default more where partitions are thin."""
@@ -267,11 +269,11 @@ class Stream:
         return start, self.after(start, None) or start
 
     def slices(self, start: StreamOffset, end: StreamOffset) -> list[Slice]:
-        """The slices between two offsets; who reads them sees what lies behind the end, where its floor is known."""
         check_logs(end.place, compared(self._kafka, end.place, end.place.offsets), self._terms.way_out)
-        span, floor = span_between(start, end), end.place.floor
-        planner = self._cluster.planner(span, self._own, end=None if floor == NOWHERE.floor else Close(floor))
-        return planner.slices(self._cluster.each(span, self._options.slice_offsets))
+        span = span_between(start, end)
+        each = self._cluster.each(span, self._options.slice_offsets)
+        policy = self._options.on_data_loss
+        return self._cluster.slices(span, end.place.floor, each, policy, self._own, literal=False)
 
     def _marked(self, at: StreamOffset) -> StreamOffset:
         return at if self._options.range is not None else replace(at, place=marked(self._kafka, at.place))

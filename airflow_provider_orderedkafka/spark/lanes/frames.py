@@ -24,7 +24,7 @@ from ...core.batches import SLICE_OFFSETS, Batch, Tally
 from ...core.documents import Range
 from ...core.lanes import Placement
 from ...core.notation.spelling import counted
-from ...core.order.cuts import NO_FLOOR, Close, Slice, Span
+from ...core.order.cuts import Slice, Span
 from ...core.order.positions import Offsets, TopicPartition
 from ...errors import OrderedKafkaError, SettingError, TransformError
 from ...kafka.clients.pools import ReadSettings, ReadTally
@@ -239,14 +239,9 @@ class RangeFrames:
         return Counters(placement, *(self.engine.counter() for _ in range(8)))
 
     def slices(self, batch: Batch, each: int, *, literal: bool = False) -> list[Slice]:
-        """The slices of a batch, of about `each` offsets, `literal` where it has to be known which have which.
-
-        So it is, too, where retention may take records between two slices that are read: a bound by time would move.
-        """
-        literal = literal or self.loaded.on_data_loss == "count"
-        floor = batch.end.floor
-        end = None if floor == NO_FLOOR else Close(floor)  # nothing is known to follow a replay's
-        return self.cluster.planner(self.span(batch), literal=literal, end=end).slices(each)
+        """The slices of a batch, of about `each` offsets, `literal` where it has to be known which have which."""
+        policy = self.loaded.on_data_loss
+        return self.cluster.slices(self.span(batch), batch.end.floor, each, policy, literal=literal)
 
     def for_tasks(self, batch: Batch, *, literal: bool = False) -> list[Slice]:
         """The slices of a batch that is read by tasks of their own: few and long, but work for each core."""
