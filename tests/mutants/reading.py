@@ -114,6 +114,18 @@ MUTANTS = [
         ("tests/unit/test_ordering.py",),
     ),
     (
+        "bounds by time where losses are counted",
+        f"{PACKAGE}/core/order/planning.py",
+        {'on_data_loss == "count" or partition.topic in literal': "partition.topic in literal"},
+        (READING,),
+    ),
+    (
+        "cuts that divide nothing",
+        f"{PACKAGE}/core/order/planning.py",
+        {" if cut.bounds not in (first.bounds, after.bounds)": ""},
+        (READING,),
+    ),
+    (
         "compacted bounds by time",
         f"{PACKAGE}/core/order/planning.py",
         {"Bound(literal[place]) if self._literal[place] else": ""},

@@ -184,12 +184,10 @@ class Planner:
         literal = frozenset(literal)
         self._literal = [on_data_loss == "count" or partition.topic in literal for partition in self._partitions]
         inner = self._cuts(each, last) if last.time > self.span.floor.lowest else []
-        edges = self._edges
+        edges, first = self._edges, self._edges.first
         # A cut where nothing is before or behind it divides nothing: what is too large would be cut so for ever.
-        cuts = [
-            cut for cut, after in pairwise([*inner, edges.last]) if cut.bounds not in (edges.first.bounds, after.bounds)
-        ]
-        return slices(edges.limits, [edges.first, *cuts, edges.last], self.span.latest, edges.close, edges.end)
+        cuts = [cut for cut, after in pairwise([*inner, edges.last]) if cut.bounds not in (first.bounds, after.bounds)]
+        return slices(edges.limits, [first, *cuts, edges.last], self.span.latest, edges.close, edges.end)
 
     def _cuts(self, each: int, last: Row) -> list[Cut]:
         """Inner cuts about `each` offsets apart, before the time of the last row."""
