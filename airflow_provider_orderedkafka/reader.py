@@ -11,6 +11,7 @@ as the Spark source reads them. Memory is bounded by bytes, however many records
 """
 
 import logging
+import threading
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -219,16 +220,20 @@ class Batches:
         self._floor = NO_FLOOR if begun is None else begun.place.floor
         self._own: dict[TopicPartition, OwnIndex] = {}
         self._batches = self._read()
-        self._closed = False
+        self._reading, self._closed = threading.Lock(), threading.Event()
         self.waiting = self.live = False
 
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> pa.RecordBatch:
-        if self._closed:
+        with self._reading:
+            batch = None if self._closed.is_set() else next(self._batches, None)
+        if self._closed.is_set():
+            self.close()
+        if batch is None:
             raise StopIteration
-        return next(self._batches)
+        return batch
 
     def __enter__(self) -> Self:
         return self
@@ -237,9 +242,13 @@ class Batches:
         self.close()
 
     def close(self) -> None:
-        """Stop reading; there are no more batches."""
-        self._closed = True
-        self._batches.close()
+        """Stop reading, from any thread; there are no more batches, but for one that another thread is fetching now."""
+        self._closed.set()
+        if self._reading.acquire(blocking=False):  # who reads now closes it then
+            try:
+                self._batches.close()
+            finally:
+                self._reading.release()
 
     @property
     def schema(self) -> pa.Schema:
@@ -331,7 +340,8 @@ class Batches:
             if not self._request.follow:
                 return
             self.waiting = True
-            time.sleep(LOOK_SECONDS)
+            if self._closed.wait(LOOK_SECONDS):
+                return
 
     def _first(self) -> Place:
         asked = self._request

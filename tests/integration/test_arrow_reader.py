@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from base64 import b64encode
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import ClassVar
 
@@ -243,6 +244,20 @@ def test_a_look_inside_shows_where_each_partition_is_and_what_is_held_back(kafka
         records.produce(topic, [Record(b"", BASE + 200, 1)])
         told.join(60)
         assert batches.partitions.to_pylist()[1]["position"] == 6
+
+
+def test_a_reader_that_waits_is_closed_from_another_thread_at_once(kafka, topics, records, monkeypatch):
+    monkeypatch.setattr(reader, "LOOK_SECONDS", 60.0)
+    topic = topics.create()
+    records.produce(topic, [Record(b"a", BASE)])
+    with ThreadPoolExecutor(1) as threads, read(kafka.bootstrap_servers, topic, follow=True) as batches:
+        reading = threads.submit(lambda: [row["value"] for batch in batches for row in batch.to_pylist()])
+        assert_soon(lambda: batches.waiting)
+        begun = time.monotonic()
+        batches.close()
+        assert reading.result(30) == [b"a"]
+        assert time.monotonic() - begun < 0.5
+    assert next(batches, None) is None
 
 
 def test_a_topic_that_a_pattern_comes_to_match_joins_a_reader_that_follows(kafka, topics, records, caplog):

@@ -114,6 +114,12 @@ MUTANTS = [
         ("tests/unit/test_ordering.py",),
     ),
     (
+        "closing a reader does not end its wait",
+        f"{PACKAGE}/reader.py",
+        {"if self._closed.wait(LOOK_SECONDS):": "if time.sleep(LOOK_SECONDS):"},
+        ("tests/integration/test_arrow_reader.py",),
+    ),
+    (
         "bounds by time where losses are counted",
         f"{PACKAGE}/core/order/planning.py",
         {'on_data_loss == "count" or partition.topic in literal': "partition.topic in literal"},
