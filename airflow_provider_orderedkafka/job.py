@@ -20,7 +20,7 @@ from typing import Any, Final, Literal, TypeVar
 from .core.checkpoint_files import DOCUMENT, WORKS
 from .core.codec import Document, canonical, packed
 from .core.documents import Range
-from .core.notation.secrets import is_secret
+from .core.notation.secrets import masked
 from .core.notation.spelling import arguments
 from .core.order.positions import is_integer
 from .decoding.formats import Decode
@@ -64,13 +64,12 @@ class Application:
         if isinstance(given, str):
             raise SettingError(f"Application arguments must be several texts, found {self.arguments!r}")
         object.__setattr__(self, "arguments", tuple(map(str, self.arguments)))
-        for each in self.arguments:
-            name, _, value = each.rpartition(" ")[2].partition("=")
-            if value and is_secret(name, value):
-                raise SettingError(
-                    f"Application arguments have a secret, {name!r}, and arguments are for all to see: keep it in the "
-                    "Airflow connection"
-                )
+        said = " ".join([self.file, *self.arguments])
+        if masked(said) != said:
+            raise SettingError(
+                f"Application has a secret, {masked(said).strip()!r}, and file and arguments are for all to see: keep it "
+                "in the Airflow connection"
+            )
 
 
 @arguments()

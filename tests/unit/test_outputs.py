@@ -11,7 +11,8 @@ import airflow_provider_orderedkafka as package
 from airflow_provider_orderedkafka.core.codec import encode, packed
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.hooks.launching import options_for, packaged_for
-from airflow_provider_orderedkafka.job import Allow, Job, Rows, Work
+from airflow_provider_orderedkafka.job import Allow, Application, Job, Rows, Work
+from airflow_provider_orderedkafka.locations import check_no_login
 from airflow_provider_orderedkafka.outputs import (
     OPTIONS_VARIABLE,
     DeltaOutput,
@@ -133,9 +134,18 @@ def test_what_cannot_be_meant_is_refused_by_the_command_line(argv, said):
         lambda: IcebergOutput("lake.o", properties={"s3.access-key": "canary"}),
         lambda: KafkaOutput("o", producer={"oauth.token": "canary"}),
         lambda: FilesOutput("s3a://KEY:canary@lake/o"),
+        lambda: FilesOutput("wasbs://c@acc/x?sv=1&sig=canary"),
+        lambda: DeltaOutput("wasbs://c@acc/x?sig=canary"),
+        lambda: check_no_login("wasbs://c@acc/loads?sig=canary"),
+        lambda: Application("https://u:canary@h/app.py"),
+        lambda: Application(arguments=("--registry", "https://u:canary@h/")),
+        lambda: Application(arguments=("--password", "canary")),
+        lambda: Application(arguments=("--password canary",)),
+        lambda: Application(arguments=("--password=canary",)),
+        lambda: Application(arguments=("--conf", '{"password": "canary"}')),
     ],
 )
-def test_a_secret_of_an_output_is_refused_where_it_is_written_down_and_not_quoted(make):
+def test_a_secret_in_what_a_document_keeps_is_refused_where_it_is_written_down_and_not_quoted(make):
     with pytest.raises(SettingError) as error:
         make()
     assert "canary" not in str(error.value)

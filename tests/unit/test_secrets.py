@@ -73,6 +73,17 @@ def test_what_is_public_is_shown_as_it_is(name, value):
         assert masked(f"{name}={value} more") == f"{name}={value} more"
 
 
+PLAIN = [
+    *("--password-file x", "--secret-name kafka/orders", "--password --quick", "--keytab loader.keytab"),
+    *(
+        "a basic setting",
+        "Basic Auth is refused",
+        "bearer tokens, too",
+        "sasl.oauthbearer.token.endpoint.url: https://a",
+    ),
+]
+
+
 @pytest.mark.parametrize(
     ("line", "without"),
     [
@@ -82,6 +93,16 @@ def test_what_is_public_is_shown_as_it_is(name, value):
         ("Kafka refused the password: SASL failed", "Kafka refused the password: SASL failed"),
         ("Authorization: Bearer abcdefghijklmnop.q rest", "Authorization: Bearer *** rest"),
         ("GET https://u:p@h/x failed", "GET https://***@h/x failed"),
+        ("sasl.password: PW rest", "sasl.password: *** rest"),
+        ("private_key: PW rest", "private_key: *** rest"),
+        ("access_token: 'PW' rest", "access_token: *** rest"),
+        ("wasbs://c@acc/x?sig=PW&se=1 rest", "wasbs://c@acc/x?sig=***&se=1 rest"),
+        ("--password PW rest", "--password *** rest"),
+        ("--password 'P W' rest", "--password *** rest"),
+        ("Basic dTpw rest", "Basic *** rest"),
+        ("Bearer abc123 rest", "Bearer *** rest"),
+        ("Authorization: Bearer abc rest", "Authorization: Bearer *** rest"),
+        *((text, text) for text in PLAIN),
         (f"{BEGIN}\nMIIE\n-----END PRIVATE KEY-----", f"{BEGIN}***-----END PRIVATE KEY-----"),
     ],
 )
@@ -94,6 +115,20 @@ def test_the_password_within_a_secret_is_one_by_itself():
     assert {"p1", "p2", "p3"} <= set(secrets_of(settings))
 
 
-@pytest.mark.parametrize("part", ["password", "http://a:", "basic ", "password='x", "a://b:c", BEGIN])
+@pytest.mark.parametrize(
+    "part",
+    [
+        "password",
+        ".password",
+        "--password ",
+        "?password",
+        "bearer a",
+        "http://a:",
+        "basic ",
+        "password='x",
+        "a://b:c",
+        BEGIN,
+    ],
+)
 def test_a_long_line_is_masked_in_no_time(part):
     masked(part * 10_000)

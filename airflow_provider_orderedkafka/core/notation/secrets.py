@@ -15,7 +15,7 @@ NAMES: Final = (
 _SECRET: Final = re.compile(NAMES)
 _PUBLIC: Final = re.compile(
     r"secretkeyref|renewal\.credentials$|kubernetes\.(?:driver|executor)\.secrets\."
-    r"|(?:class|enabled|file|interval|lifetime|path|period|provider|regex|source|type|url)$"
+    r"|(?:class|arn|enabled|file|interval|lifetime|name|path|period|provider|regex|source|stdin|ttl|type|url)$"
 )
 """Settings about secrets that are none."""
 
@@ -30,7 +30,23 @@ _NAMED: Final = re.compile(
     rf"((?:{NAMES})[^\s=:,;]{{0,100}}(?:=|(?<=[\"']):\s?))(\"(?:[^\"\\]|\\.){{0,9999}}\"|'(?:[^'\\]|\\.){{0,9999}}'|\S+)",
     re.IGNORECASE,
 )
-_SCHEME: Final = re.compile(r"\b((?:bearer|basic)\s+)[\w+/=.~-]{16,}", re.IGNORECASE)
+_IN_A_QUERY: Final = re.compile(
+    rf"([?&](?:sig|[^\s=&?]{{0,60}}(?:{NAMES})[^\s=&?]{{0,60}})=)[^&\s\"'<>]+", re.IGNORECASE
+)
+_SAID: Final = re.compile(
+    rf"(--[\w.-]{{0,60}}(?:{NAMES})[\w.-]{{0,60}}\s+(?!-)"
+    rf"|(?:(?<=[._])(?:{NAMES})|(?:access|account|api|encryption|private|shared)[._-]key)[^\s=:,;\"']{{0,100}}:\s+)"
+    r"(\"[^\"]{1,9999}\"|'[^']{1,9999}'|\S+)",
+    re.IGNORECASE,
+)
+"""As a flag and its value, and as YAML has it: a plain word before a colon, as in a sentence, is no setting."""
+
+_SCHEME: Final = re.compile(
+    r"((?i:authorization[\"']?\s?[:=]\s?[\"']?(?:bearer|basic)\s+))[^\s\"',]+"
+    r"|\b((?i:bearer|basic)\s+)(?=[\w+/=.~-]{16}|[\w+/.~-]{0,15}(?:\d|=|[a-z][A-Z]))[\w+/=.~-]{4,}"
+)
+"""As HTTP has them; a short word by itself is a value if it does not look like a word."""
+
 _PEM: Final = re.compile(r"(-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----).*?(?=-----END|\Z)", re.DOTALL)
 _INSIDE: Final = re.compile(r"password\s*=\s*[\"']?([^\"';\s]+)", re.IGNORECASE)
 
@@ -38,7 +54,7 @@ _INSIDE: Final = re.compile(r"password\s*=\s*[\"']?([^\"';\s]+)", re.IGNORECASE)
 def is_secret(name: str, value: str = "") -> bool:
     """Whether a setting is secret, by its name, or by a login in its value. A keytab's path is not, its content is."""
     lower = name.lower()
-    if _LOGIN.search(value):
+    if has_login(value):
         return True
     if _PUBLIC.search(lower) or not _SECRET.search(lower):
         return False
@@ -46,15 +62,16 @@ def is_secret(name: str, value: str = "") -> bool:
 
 
 def has_login(text: str) -> bool:
-    """Whether a URL in it has a login, which all would know who see the text."""
-    return _LOGIN.search(text) is not None
+    """Whether a URL in it has a login or a signature, which all would know who see the text."""
+    return _LOGIN.search(text) is not None or _IN_A_QUERY.search(text) is not None
 
 
 def masked(text: str) -> str:
     """The text without the values of secrets: by their names, in URLs, and as HTTP and PEM have them."""
-    text = _LOGIN.sub(rf"\1{MASK}@", text)
-    text = _NAMED.sub(lambda found: found[0] if _is_public(found) else f"{found[1]}{MASK}", text)
-    return _PEM.sub(rf"\1{MASK}", _SCHEME.sub(rf"\1{MASK}", text))
+    text = _IN_A_QUERY.sub(rf"\1{MASK}", _LOGIN.sub(rf"\1{MASK}@", _PEM.sub(rf"\1{MASK}", text)))
+    for named in (_NAMED, _SAID):
+        text = named.sub(lambda found: found[0] if _is_public(found) else f"{found[1]}{MASK}", text)
+    return _SCHEME.sub(lambda found: f"{found[1] or found[2]}{MASK}", text)
 
 
 def redacted(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -77,4 +94,4 @@ def secrets_of(settings: Mapping[str, Any]) -> Iterator[str]:
 def _is_public(found: re.Match[str]) -> bool:
     """Whether what looks like a secret in a text is none."""
     name, value = found[1].rstrip("=: ").strip("\"'"), found[2].strip("\"'")
-    return not is_secret(name, value)
+    return value == MASK or not is_secret(name, value)
