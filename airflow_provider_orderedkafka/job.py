@@ -67,8 +67,8 @@ class Application:
         said = " ".join([self.file, *self.arguments])
         if masked(said) != said:
             raise SettingError(
-                f"Application has a secret, {masked(said).strip()!r}, and file and arguments are for all to see: keep it "
-                "in the Airflow connection"
+                f"Application has a secret, {masked(said).strip()!r}, and file and arguments are for all to see: keep "
+                "it in the Airflow connection"
             )
 
 
