@@ -119,8 +119,8 @@ def check_no_login(location: str) -> None:
     if has_login(location):
         raise SettingError(
             f"the location {masked(location)!r} has a login or a signature, and locations are in command lines, "
-            "logs and documents: name an Airflow connection in it instead (s3a://aws_default@bucket/loads), or keep the login in the "
-            "environment"
+            "logs and documents: name an Airflow connection in it instead (s3a://aws_default@bucket/loads), or "
+            "keep the login in the environment"
         )
 
 

@@ -353,8 +353,8 @@ def _hold_path(output: Any) -> None:
         )
     if has_login(output.path):
         raise SettingError(
-            f"{type(output).__name__}: path {masked(output.path)!r} has a login or a signature, and an output is on command "
-            "lines and in logs: leave it out, and give it to Spark with conf=, or keep it where Spark runs"
+            f"{type(output).__name__}: path {masked(output.path)!r} has a login or a signature, and an output is on "
+            "command lines and in logs: leave it out, and give it to Spark with conf=, or keep it where Spark runs"
         )
     object.__setattr__(output, "path", output.path.rstrip("/"))
 

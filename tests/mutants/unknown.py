@@ -20,7 +20,7 @@ MUTANTS = [
     (
         "what lies behind the end of a stream's batch is no matter",
         f"{PACKAGE}/spark/connector/stream.py",
-        {"end=None if floor == NOWHERE.floor else Close(floor)": "end=None"},
+        {"end = None if floor == NOWHERE.floor else Close(floor)": "end = None"},
         ("tests/integration/test_stream.py::test_a_task_warns_of_records_that_its_batch_was_not_to_reach",),
     ),
     (
