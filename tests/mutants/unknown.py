@@ -123,8 +123,10 @@ MUTANTS = [
     ),
     (
         "nothing belongs behind the end of a range",
-        f"{PACKAGE}/spark/lanes/frames.py",
-        {"end = None if floor == NO_FLOOR else": "end = None if batch.end.offsets == self.loaded.end.offsets else"},
+        f"{PACKAGE}/spark/connector/stream.py",
+        {
+            "end = None if floor == NOWHERE.floor else": "end = None if batch.end.offsets == self.loaded.end.offsets else"
+        },
         TOPICS,
     ),
     (
