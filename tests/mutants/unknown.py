@@ -124,9 +124,7 @@ MUTANTS = [
     (
         "nothing belongs behind the end of a range",
         f"{PACKAGE}/spark/connector/stream.py",
-        {
-            "end = None if floor == NOWHERE.floor else": "end = None if self.loaded and span.end == self.loaded.end.offsets else"
-        },
+        {"None if floor == NOWHERE.floor else": "None if self.loaded and span.end == self.loaded.end.offsets else"},
         TOPICS,
     ),
     (
