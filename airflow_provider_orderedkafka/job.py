@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from importlib.metadata import version
+from itertools import pairwise
 from typing import Any, Final, Literal, TypeVar
 
 from .core.checkpoint_files import DOCUMENT, WORKS
@@ -247,9 +248,19 @@ RULES: Final[Mapping[type, Mapping[str, Rule]]] = {
 """What may change between two attempts, by field. A value of another class is compared as a whole."""
 
 
+OPTIONS: Final = ("--option", "--sink-option")
+"""The flags that go with a work: an application compares by itself what comes of them."""
+
+SAID_AT_ONCE: Final = tuple(f"{flag}=" for flag in OPTIONS)
+
+
 def _shaping(value: Any) -> Any:
-    """The packaged application takes only options beside a work, and compares what comes of them by itself."""
-    return None if isinstance(value, Application) and not value.file else value
+    """What of a value may shape rows; what the arguments of a program of one's own do is not known."""
+    if not isinstance(value, Application) or value.file:
+        return value
+    others = ((flag, each) for flag, each in pairwise(("", *value.arguments)) if not {flag, each} & {*OPTIONS})
+    kept = tuple(each for _, each in others if not each.startswith(SAID_AT_ONCE))
+    return replace(value, arguments=kept) if kept else None
 
 
 def _changes(was: Any, now: Any, path: str) -> Iterator[str]:

@@ -15,8 +15,8 @@ from .core.documents import Range
 from .core.lifecycle import Action
 from .core.notation.secrets import masked
 from .errors import LifecycleError, OrderedKafkaError, SettingError
-from .hooks.launching import OPTIONS, packaged_for
-from .job import Job, Rows
+from .hooks.launching import packaged_for
+from .job import OPTIONS, Job, Rows
 from .load import OrderedLoad
 from .loads.books import Books
 from .loads.loading import Loading

@@ -23,13 +23,10 @@ from pathlib import Path
 from ..core.notation.secrets import NAMES, is_secret
 from ..core.notation.spelling import nearest
 from ..errors import SettingError
-from ..job import Job, Rows
+from ..job import OPTIONS, Job, Rows
 from ..load import OrderedLoad
 from ..outputs import OF_THE_SINK, OPTIONS_VARIABLE, KafkaOutput, Output
 from .submission import Submission, secret_settings
-
-OPTIONS = ("--option", "--sink-option")
-"""The flags that go with a work: they say where Kafka is, and how it is read and written."""
 
 SCOPES = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 """Expressions whose names are their own."""

@@ -115,6 +115,7 @@ def with_arguments(*arguments, file=""):
 def test_how_the_packaged_application_reads_and_writes_may_change_by_its_arguments_too(arguments):
     plain, tuned = Job(KafkaOutput("a")), with_arguments(*arguments)
     assert [one.changes(other) for one, other in ((plain, tuned), (tuned, plain), (tuned, tuned))] == ["", "", ""]
+    assert with_arguments("--days", "1", *arguments).changes(with_arguments("--days", "2", *arguments))
     mine = with_arguments("--all", file="mine.py")
     assert says(mine.changes(with_arguments("--all", *arguments, file="mine.py")), "arguments ... ('--all',)")
 
