@@ -283,6 +283,10 @@ class Batch:
     end: Place
     surplus: Surplus | None = None
 
+    @property
+    def offsets(self) -> int:
+        return self.end.offsets.since(self.start.offsets)
+
 
 @dataclass(frozen=True, slots=True)
 class Allotment(Document):
@@ -300,6 +304,18 @@ class Allotment(Document):
     @property
     def rows(self) -> int:
         return sum(self.slices)
+
+
+@dataclass(frozen=True, slots=True)
+class Overtaken(Document):
+    """Left by an attempt that a newer one took over from while it wrote a batch.
+
+    `rows` is how many rows of the batch it may have doubled, at most; None for any number of them.
+    """
+
+    attempt: int
+    batch: int
+    rows: int | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,17 @@ counts/<batch>/<term>.json  written after a batch's last write, by each attempt 
                       one has noted the batch, which may know of more than they say
 plan/<token>/         planned batches that an attempt streams: never read again
 failure.json          why the newest attempt that failed did
-report.json           what came of it, by who succeeded first: all else is deleted then, but for works that others read
+overtaken/<n>.json    what an attempt that a newer one took over from may have doubled, numbered from 1 without a gap
+report.json           what came of it, by who succeeded first: all else is deleted then, but for
+                      works that others read, and for what overtaken attempts have left
 """
 
 from collections.abc import Callable
+from dataclasses import replace
+from itertools import count, takewhile
 from typing import Final
 
+from .batches import Overtaken
 from .documents import Report
 
 RANGE: Final = "range.json"
@@ -26,10 +31,11 @@ SETUPS, JOBS = "setups", "jobs"
 NOTES, ALLOTMENTS, COUNTS = "notes", "allotments", "counts"
 PLAN: Final = "plan"
 FAILURE: Final = "failure.json"
+OVERTAKEN: Final = "overtaken"
 REPORT: Final = "report.json"
 DOCUMENT: Final = ".json"
 
-AFTER_THE_RANGE = frozenset({SETUPS, JOBS, LEASES, NOTES, ALLOTMENTS, COUNTS, PLAN, FAILURE, REPORT})
+AFTER_THE_RANGE = frozenset({SETUPS, JOBS, LEASES, NOTES, ALLOTMENTS, COUNTS, PLAN, FAILURE, OVERTAKEN, REPORT})
 """What is only ever written once the range lies there."""
 
 SIGNS = (RANGE, REPORT, FAILURE)
@@ -40,9 +46,22 @@ Read = Callable[[str], str | None]
 
 
 def proof_by(read: Read) -> Report | None:
-    """The report of success, if there is one."""
+    """The report of success, if there is one; with what attempts that were overtaken may have doubled since."""
     found = _report(read(REPORT))
-    return found if found is not None and found.complete else None
+    if found is None or not found.complete:
+        return None
+    rows = found.rows_emitted + found.dead_letters
+    more = sum(rows if each.rows is None else min(each.rows, rows) for each in overtaken_by(read))
+    return replace(found, may_be_doubled=found.may_be_doubled + more) if more else found
+
+
+def overtaken_by(read: Read) -> list[Overtaken]:
+    texts = takewhile(lambda text: text is not None, (read(overtaken_file(number)) for number in count(1)))
+    return [Overtaken.from_text(text) for text in texts if text is not None]
+
+
+def overtaken_file(number: int) -> str:
+    return f"{OVERTAKEN}/{number}{DOCUMENT}"
 
 
 def report_by(read: Read) -> Report | None:

@@ -76,6 +76,7 @@ class SmallTable:
     fate: Callable[[], int]
     writes: Callable[[], int]
     by_place: bool = False
+    commits_once: bool = False
     location: str = ""
     rows: list[TableRow] = field(default_factory=list)
     commits: list[Commit] = field(default_factory=list)

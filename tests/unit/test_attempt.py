@@ -10,7 +10,7 @@ import pytest
 from support.interleaving import Actor, Killed, at, touch
 from support.loop import a_range, place
 
-from airflow_provider_orderedkafka.core.batches import Counts, Note, Tally
+from airflow_provider_orderedkafka.core.batches import Batch, Counts, Holding, Note, Tally
 from airflow_provider_orderedkafka.core.documents import Report
 from airflow_provider_orderedkafka.core.order.positions import Offsets
 from airflow_provider_orderedkafka.errors import FencedError, StateError
@@ -147,7 +147,7 @@ class LoadedAll(Attempt):
     """One that has loaded all batches, without a session."""
 
     def _loaded(self, *_: object) -> None:
-        self._loop = SimpleNamespace(counts=COUNTS, counting=0.0)  # type: ignore[assignment]
+        self._loop = SimpleNamespace(counts=COUNTS, counting=0.0, unsure=None)  # type: ignore[assignment]
 
 
 def test_an_attempt_that_stood_still_as_it_ended_leaves_the_proof_of_one_that_ended_meanwhile(tmp_path: Path) -> None:
@@ -190,3 +190,60 @@ def test_the_newest_failure_is_what_airflow_reads_where_nobody_has_succeeded(tmp
     for number in (1, 2):
         checkpoint.put_report(replace(DONE, attempt=number, complete=False))
     assert read_report(str(tmp_path)) == replace(DONE, attempt=2, complete=False)
+
+
+class Overtaken(Attempt):
+    """One from which a newer attempt takes over while it writes its second batch."""
+
+    def __init__(self, checkpoint: Checkpoint, rows: int | None, then: Callable[[Checkpoint], object]) -> None:
+        super().__init__(LazySession(), checkpoint, None)
+        self._then = then
+        self._output = SimpleNamespace(may_double=lambda _: rows)  # type: ignore[assignment]
+
+    def _loaded(self, *_: object) -> StateError:
+        unsure = Batch(2, place(10), place(20))
+        self._loop = SimpleNamespace(counts=None, counting=0.0, unsure=unsure)  # type: ignore[assignment]
+        self._then(self._checkpoint)
+        return StateError("cancelled")
+
+
+def begins(checkpoint: Checkpoint) -> None:
+    checkpoint.state.put(f"lease/{'9' * 6}-b.json", Holding(2, "elsewhere", 1, 1, 1, 1, let_go=False).to_text())
+
+
+def succeeds(checkpoint: Checkpoint) -> None:
+    checkpoint.put_report(DONE)
+    checkpoint.clean()
+
+
+def does_both(checkpoint: Checkpoint) -> None:
+    begins(checkpoint)
+    checkpoint.put_report(DONE)
+
+
+@pytest.mark.parametrize("then", [begins, succeeds, does_both])
+@pytest.mark.parametrize(("rows", "told"), [(9, 9), (None, 30), (100, 30), (0, 0)])
+def test_what_an_attempt_may_have_doubled_once_a_newer_one_had_come_is_beside_the_report_whoever_ends_first(
+    tmp_path: Path, then: Callable[[Checkpoint], object], rows: int | None, told: int
+) -> None:
+    checkpoint = Checkpoint(LocalState(tmp_path))
+    checkpoint.take_up(LOADED)
+    for _ in range(2):
+        checkpoint.bind(LOADED)
+        with pytest.raises((StateError, FencedError)):
+            Overtaken(checkpoint, rows, then).run(LOADED, never)
+        for name in ("report.json", "lease"):
+            checkpoint.state.delete(name)
+    checkpoint.put_report(DONE)
+    checkpoint.clean()
+    expected = replace(DONE, may_be_doubled=2 * told)
+    assert checkpoint.proof(LOADED) == read_report(str(tmp_path)) == expected
+    assert Report.from_text(checkpoint.state.get("report.json") or "") == DONE
+
+
+def test_an_attempt_that_nobody_took_over_from_has_doubled_nothing(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(LocalState(tmp_path))
+    checkpoint.take_up(LOADED)
+    with pytest.raises(StateError):
+        Overtaken(checkpoint, 9, lambda _: None).run(LOADED, never)
+    assert "overtaken" not in checkpoint.state.names()

@@ -3,18 +3,21 @@
 import os
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 from support.messages import naming, says
 from support.producers import FakeProducer
 
-from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.errors import DeliveryError, SettingError
+from airflow_provider_orderedkafka.kafka.write import producer
 from airflow_provider_orderedkafka.kafka.write.producer import (
     PooledProducer,
     ProducerPool,
     deadline_seconds,
     producer_config,
 )
+from airflow_provider_orderedkafka.spark.state.lease import HEARTBEAT, LEASE
 
 HERE, THERE = {"bootstrap.servers": "here:1"}, {"bootstrap.servers": "there:1"}
 
@@ -50,6 +53,25 @@ def test_a_producer_with_an_error_is_closed_and_not_lent_again():
     assert broken.producer.closed
     with pool.lend(HERE) as fresh:
         assert fresh is not broken
+
+
+def test_a_producer_whose_process_stood_still_is_not_lent_again_and_one_that_nobody_uses_is(monkeypatch):
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(producer, "idle_clock", lambda: clock.now)
+    pool = ProducerPool(make)
+    with pool.lend(HERE) as one:
+        pass
+    clock.now += 2 * producer.STILL
+    with pool.lend(HERE) as same, pytest.raises(DeliveryError), pool.lend(HERE):
+        assert same is one
+        clock.now += 2 * producer.STILL
+        same.check_pulse()
+    with pool.lend(HERE) as fresh:
+        assert fresh is not one
+
+
+def test_a_process_that_stands_still_notices_before_another_attempt_may_have_begun():
+    assert producer.STILL < LEASE - HEARTBEAT
 
 
 def test_a_producer_with_an_error_is_closed_when_the_last_user_is_done_with_it():

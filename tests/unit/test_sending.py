@@ -1,6 +1,8 @@
 """What happens between a chunk of records and a producer."""
 
+import time
 from collections import deque
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -128,3 +130,30 @@ def test_a_refusal_of_before_is_forgotten_once_something_gets_through():
     sender.send(chunk(5), Deliveries())
     sender.settle(Deliveries())
     assert not sender.troubles
+
+
+@pytest.mark.parametrize("then", ["send", "settle", "neither"])
+@pytest.mark.parametrize(("passed", "computed", "stood"), [(11, 0, True), (9, 0, False), (60, 55, False)])
+def test_a_process_that_stood_still_sends_nothing_more_and_one_that_computes_does(
+    monkeypatch, then, passed, computed, stood
+):
+    clock = SimpleNamespace(now=0.0, computed=0.0)
+    now = {"clock_gettime": lambda _: clock.now, "process_time": lambda: clock.computed}
+    monkeypatch.setattr(producer, "time", SimpleNamespace(monotonic=time.monotonic, **now))
+    sender, deliveries = lent(FakeProducer(speed=0), 60.0), Deliveries()
+    sender.begin()
+    for _ in range(2):
+        sender.send(chunk(5), deliveries)
+        clock.now += 9
+    clock.computed, clock.now = computed, clock.now - 9 + passed
+    acts = {"send": lambda: sender.send(chunk(5), deliveries), "settle": lambda: sender.settle(deliveries)}
+    with pytest.raises(DeliveryError) if stood and then in acts else nullcontext():
+        sender.producer.speed = 0 if stood else 20
+        acts.get(then, lambda: time.sleep(0))()
+    while stood and sender.producer.waiting:  # where nobody comes, its own thread does
+        time.sleep(0.01)
+    sender.end()
+    sender.producer.speed = 20
+    sender.producer.poll(0)
+    assert bool(sender.producer.arrived) is not stood
+    assert sender.broken or not stood or then in acts

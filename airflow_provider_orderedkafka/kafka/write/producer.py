@@ -8,6 +8,9 @@ There is one producer for each worker process and configuration, across tasks an
 `atexit`, so a borrower settles what it sent before it returns the producer. After a failure a producer is discarded
 with its queue, so that nothing of a failed task is written after its end. One that was not used for
 `connections.max.idle.ms`, if that is set, is closed.
+
+While a producer is lent, a `Pulse` notices whether the process stood still, as on a virtual machine that was suspended.
+Another attempt may have taken over meanwhile, so what is queued is thrown away, and the task ends with a DeliveryError.
 """
 
 import logging
@@ -92,9 +95,62 @@ class Deliveries:
             )
 
 
+STILL: Final = 10.0
+"""The seconds after which a process stood still: fewer than a lease outlives the last heartbeat that was to come."""
+
+_PULSE_SECONDS: Final = 0.25
+_CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # which goes on while the machine sleeps
+
+
+def idle_clock() -> float:
+    """Seconds in which this process did not compute: a function that keeps Python's threads out is no standing still."""
+    return time.clock_gettime(_CLOCK) - time.process_time()
+
+
+class Pulse:
+    """Looks at the clock all the time, in a thread of its own; `when_stopped` is called once a look came too late.
+
+    Each look is before or behind a pause, whoever's it is: no pause is missed, and `check` need not wait for the thread.
+    """
+
+    def __init__(self, when_stopped: Callable[[], None]) -> None:
+        self.stood = 0.0
+        self._when_stopped = when_stopped
+        self._over = threading.Event()
+        self._looked = idle_clock()
+        threading.Thread(target=self._run, name="orderedkafka-pulse", daemon=True).start()
+
+    def check(self) -> None:
+        self._look()
+        if self.stood:
+            raise DeliveryError(
+                f"this process stood still for {self.stood:.0f} s, and another attempt may write since: what was not "
+                f"sent within {STILL:g} s is thrown away. Let its machine run on while it loads; the batch is run again"
+            )
+
+    def end(self) -> None:
+        self._over.set()
+
+    def _look(self) -> None:
+        now = idle_clock()
+        before, self._looked = self._looked, now
+        if now - before > STILL:
+            self.stood = now - before
+
+    def _run(self) -> None:
+        while not self._over.wait(_PULSE_SECONDS):
+            self._look()
+            if self.stood:
+                self._when_stopped()
+                return
+
+
 @dataclass(eq=False, slots=True)
 class PooledProducer:
-    """A producer and how many use it. `lock` keeps one user's `send` out of another's `settle`."""
+    """A producer and how many use it. `lock` keeps one user's `send` out of another's `settle`.
+
+    While it is `lent`, it has a pulse; `filling` keeps that from throwing away the first half of what is enqueued.
+    """
 
     producer: Any
     deadline: float
@@ -103,6 +159,8 @@ class PooledProducer:
     config: Mapping[str, str] = field(default_factory=dict)
     troubles: deque[Any] = field(default_factory=lambda: deque(maxlen=1))
     lock: threading.Lock = field(default_factory=threading.Lock)
+    filling: threading.Lock = field(default_factory=threading.Lock)
+    pulse: Pulse | None = None
     idle: threading.Timer | None = None
 
     def send(self, chunk: Chunk, deliveries: Deliveries) -> None:
@@ -110,7 +168,8 @@ class PooledProducer:
         sent, failed = 0, deliveries.callback(chunk.describe)
         with self._failing_well(deliveries):
             while sent < len(chunk.values):
-                with self.lock:
+                with self.lock, self.filling:
+                    self.check_pulse()
                     sent = self._fill(chunk, sent, failed)
                 if sent < len(chunk.values):
                     few = int(len(self.producer) * _ROOM)
@@ -121,6 +180,26 @@ class PooledProducer:
     def settle(self, deliveries: Deliveries) -> None:
         with self._failing_well(deliveries), self.lock:
             self._wait(lambda: self.producer.flush(_POLL_SECONDS), 0, deliveries)
+            self.check_pulse()
+
+    def check_pulse(self) -> None:
+        """Raise DeliveryError if the process stood still since this was lent."""
+        if self.pulse is not None:
+            self.pulse.check()
+
+    def begin(self) -> None:
+        self.pulse = Pulse(self._stop)
+
+    def end(self) -> None:
+        if self.pulse is not None:
+            self.pulse.end()
+            self.pulse = None
+
+    def _stop(self) -> None:
+        """Drop what is queued, and let nobody use it any more."""
+        self.broken = True
+        with self.filling, suppress(*_GAVE_UP):
+            self.producer.purge(in_queue=True, in_flight=False)
 
     def discard(self) -> None:
         with suppress(*_GAVE_UP):
@@ -152,6 +231,7 @@ class PooledProducer:
         self.troubles.clear()
         while fewest > target:
             look()
+            self.check_pulse()
             deliveries.check()
             left, silent = len(self.producer), time.monotonic() - last_progress
             if left < fewest:
@@ -180,6 +260,7 @@ class PooledProducer:
         except (AccessDeniedError, DeliveryError, *_GAVE_UP) as error:
             stalled, waiting = not isinstance(error, _GAVE_UP) and deliveries.first is None, len(self.producer)
             self._throw_away()
+            self.check_pulse()  # what was dropped by it says less
             if stalled:
                 raise
             if not isinstance(error, _GAVE_UP) or not deliveries.purged:
@@ -291,6 +372,8 @@ class ProducerPool:
             if pooled is None or pooled.broken:
                 pooled = kept[key] = self._make(config)
             pooled.users += 1
+            if pooled.users == 1:
+                pooled.begin()
             if pooled.idle is not None:
                 pooled.idle.cancel()
         return pooled
@@ -299,6 +382,8 @@ class ProducerPool:
         with self._pooled.held():
             pooled.users -= 1
             last = not pooled.users
+            if last:
+                pooled.end()
             if last and not pooled.broken and (seconds := idle_seconds(pooled.config)):
                 pooled.idle = threading.Timer(seconds, self._close_idle, (pooled, seconds))
                 pooled.idle.daemon = True

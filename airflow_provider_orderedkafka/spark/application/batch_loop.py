@@ -58,6 +58,10 @@ class Output(Protocol):
 
     def ends(self) -> Ends: ...
 
+    def may_double(self, batch: Batch) -> int | None:
+        """How many rows of a batch can come twice, at most, if two attempts write it at once; None: any number."""
+        ...
+
     def noted(self, batch: Batch, attempt: int, keep: Callable[[Note], None]) -> Note:
         """The note of a batch that is about to be written for the first time; `keep` stores one that comes earlier."""
         ...
@@ -192,7 +196,8 @@ class BatchLoop:
     """Loads one batch after the other. `counts` are the latest; `error` is the one that ended it.
 
     `loading` is the batch that is being loaded, while there is one, and `writing` says that it is being written now.
-    `counting` is how many seconds went into counting rows for the row limit.
+    `counting` is how many seconds went into counting rows for the row limit. `unsure` is a batch whose write was begun,
+    and of which it is not known that no newer attempt had come before its last row.
     """
 
     def __init__(self, work: Work, host: Host) -> None:
@@ -205,6 +210,7 @@ class BatchLoop:
         self.counts = work.checkpoint.counts()
         self.loading: Planned | None = None
         self.writing = False
+        self.unsure: Batch | None = None
         self.counting = 0.0
         self.error: OrderedKafkaError | None = None
 
@@ -254,6 +260,7 @@ class BatchLoop:
         tally = self._written(batch)
         self._work.plan.check_logs()
         self._work.lease.check()  # who lost it meanwhile does not know what others wrote of the batch
+        self.unsure = None
         self.counts = self._counted(batch, tally)
         self._work.checkpoint.put_counts(self.counts)
         self._off_plan = batch.end != end
@@ -280,7 +287,7 @@ class BatchLoop:
             try:
                 note, before = self._noted(batch)
                 self._work.lease.check()  # to look back may take a while, and what follows cannot be taken back
-                self.writing = True
+                self.writing, self.unsure = True, batch
                 return self._work.writer.write(batch, note, before)
             except StateError:  # what cannot be noted is not written
                 raise

@@ -84,6 +84,9 @@ class OutputTopics:
             keep_order=keep_order,
         )
 
+    def may_double(self, batch: Batch) -> int | None:
+        return batch.offsets if self.rows_per_record == "one" else None
+
     def noted(self, batch: Batch, attempt: int, _keep: object) -> Note:
         note = Note(batch.number, attempt, batch.start, batch.end, Offsets(), {})
         return self.joined(note)

@@ -52,7 +52,7 @@ class RowLimit:
         Begun again if more rows come up to there: retention or compaction took records meanwhile, so that those behind
         them come earlier, or a broker was behind when it was asked for times.
         """
-        if self.at_most_one and batch.end.offsets.since(batch.start.offsets) <= left:
+        if self.at_most_one and batch.offsets <= left:
             return None
         for _ in range(TRIES):
             if passes(counts := self._count(batch, left), left):

@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from ...core.batches import Allotment, Counts, Note, Planned, Setup
+from ...core.batches import Allotment, Counts, Note, Overtaken, Planned, Setup
 from ...core.checkpoint_files import (
     AFTER_THE_RANGE,
     ALLOTMENTS,
@@ -14,12 +14,15 @@ from ...core.checkpoint_files import (
     JOBS,
     LEASES,
     NOTES,
+    OVERTAKEN,
     PLAN,
     RANGE,
     REPORT,
     SETUPS,
     SIGNS,
     WORKS,
+    overtaken_by,
+    overtaken_file,
     proof_by,
     report_by,
 )
@@ -69,11 +72,18 @@ class Checkpoint:
         if not report.complete:
             self.state.put(FAILURE, report.to_text())
             return report
-        if self._created(report):
-            return report
-        if (found := proof_by(self.state.get)) is None:
+        if not self._created(REPORT, report) and proof_by(self.state.get) is None:
             self.state.put(REPORT, report.to_text())
-        return found or report
+        return proof_by(self.state.get) or report
+
+    def put_overtaken(self, found: Overtaken) -> None:
+        """Store what an attempt may have doubled beside all others, also where everything else is deleted by now."""
+        number = len(overtaken_by(self.state.get)) + 1
+        while not self._created(name := overtaken_file(number), found):
+            if self.state.get(name) is None:
+                return self.state.put(name, found.to_text())
+            number += 1
+        return None
 
     @property
     def bound(self) -> bool:
@@ -172,14 +182,14 @@ class Checkpoint:
     def clean(self) -> None:
         """Delete all but the complete report, by which every other attempt ends well and cleans what is left.
 
-        And but for works, which those read first.
+        And but for works, which those read first, and for what overtaken attempts may have doubled.
 
         killed or slow         what the next attempt finds
         before the range       the report; while the holder lives, it waits for the lease, and then finds the report
         before the lease       the same: a report that is complete is looked for before a range that is missing
         after the lease        the report
         """
-        kept = {REPORT, RANGE, LEASES, WORKS}
+        kept = {REPORT, RANGE, LEASES, WORKS, OVERTAKEN}
         for name in (*sorted(set(self.state.names()) - kept), RANGE, LEASES):
             self.state.delete(name)
 
@@ -187,10 +197,10 @@ class Checkpoint:
         text = self.state.get(name)
         return None if text is None else kind.from_text(text)
 
-    def _created(self, report: Report) -> bool:
-        """Whether the report is now the first one there; where the store cannot tell, it is not known."""
+    def _created(self, name: str, document: Document) -> bool:
+        """Whether the document is now the first one there; where the store cannot tell, it is not known."""
         with suppress(SettingError):
-            return self.state.create(REPORT, report.to_text())
+            return self.state.create(name, document.to_text())
         return False
 
     def _put(self, name: str, document: Document) -> None:

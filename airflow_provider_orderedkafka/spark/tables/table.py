@@ -165,6 +165,11 @@ class Table(Protocol):
         ...
 
     @property
+    def commits_once(self) -> bool:
+        """Whether a second commit of a batch is refused, whoever makes it."""
+        ...
+
+    @property
     def location(self) -> str:
         """Where it lies, if its name does not say that and Spark does; to be asked once it is made."""
         ...
@@ -203,6 +208,7 @@ class LakeTable(ABC, Generic[LakeOutput]):
     session: "SparkSession"
     output: LakeOutput
     by_place: bool = False
+    commits_once: bool = False
 
     @property
     def name(self) -> str:

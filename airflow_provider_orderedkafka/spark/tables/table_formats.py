@@ -47,6 +47,7 @@ class Files:
     range_name: str
     counted: int = 0
     by_place: bool = True
+    commits_once: bool = True
     location: str = ""
 
     def prepare(self, rows: "DataFrame") -> None:
@@ -229,6 +230,8 @@ INTO_DAYS: Final = "days("
 
 @dataclass(frozen=True, slots=True)
 class DeltaTable(LakeTable[DeltaOutput]):
+    commits_once: bool = True
+
     @property
     def name(self) -> str:
         if self.output.table is not None:

@@ -80,6 +80,9 @@ class OutputTable:
             Ends() if self.dead_letters is None else self.dead_letters.to.ends(), table=self.table.version(0)
         )
 
+    def may_double(self, _batch: Batch) -> int | None:
+        return 0 if self.table.commits_once and self.dead_letters is None else None
+
     def noted(self, batch: Batch, attempt: int, keep: Callable[[Note], None]) -> Note:
         """The note of a new batch, with the table's version. Of a range that is loaded again, old rows are deleted.
 
@@ -226,7 +229,7 @@ class TableWriter:
 
     def _bytes(self, batch: Batch) -> float | None:
         average = self.average()
-        return None if average is None else average * batch.end.offsets.since(batch.start.offsets)
+        return None if average is None else average * batch.offsets
 
     def _check_by_another(self, batch: Batch, there: TableBefore) -> None:
         """Raise LifecycleError if the table skipped a batch of which it has nothing.
