@@ -44,14 +44,14 @@ DIES_AFTER_ITS_FIRST_ROW = Attempt(troubles=(Trouble("output", 1, kills=True),),
 
 
 def check(world: World) -> None:
-    """But for rows of a write that an attempt stood still in: no broker refuses them, and nobody may take them back."""
+    """Rows of a write that an attempt stood still in are refused by no broker: it counts them, unless it is killed."""
     [load] = world.loads
     for loaded in load.ranges.values():
-        rows, report = rows_of(world, {loaded.id}), load.reports[loaded.id]
+        rows, report = rows_of(world, {loaded.id}), world.told(load, loaded)
         done = [each for each in load.done.values() if each.range_id == loaded.id]
         doubled = len(rows) - len({row.identity for row in rows})
         assert report.complete
-        assert loaded.id in world.awoken or doubled <= report.may_be_doubled, "doubled"
+        assert loaded.id in world.unheard or doubled <= report.may_be_doubled, "doubled"
         once = list({row.identity: row for row in reversed(rows)}.values())[::-1]
         check_rows(world, load, loaded, once, done)
         if not doubled:
@@ -94,8 +94,9 @@ def test_whoever_stands_still_counts_no_batch_as_it_knows_it_that_another_one_ha
         world.run(Attempt(fates=(1,), beside=((touch, other),)))
         world.finish()
         [load] = world.loads
-        [(range_id, report)] = load.reports.items()
-        assert range_id in world.awoken or rewritten(world, load.ranges[range_id]) <= report.may_be_doubled, touch
+        [loaded] = load.ranges.values()
+        doubled = rewritten(world, loaded)
+        assert loaded.id in world.unheard or doubled <= world.told(load, loaded).may_be_doubled, touch
 
 
 @pytest.mark.parametrize("other", [Attempt(), DIES_AS_IT_WRITES], ids=["loads all of it", "dies as it writes"])

@@ -163,6 +163,7 @@ class World:
         self._clock = Clock()
         self._dead: set[Process] = set()
         self.awoken: set[str] = set()
+        self.unheard: set[str] = set()
         self._fates: Iterator[int] = cycle((0,))
         self._denied: Iterator[bool] = cycle((False,))
         self.denied = shape.silent
@@ -369,6 +370,7 @@ class World:
             self._holding = True
             found = already_loaded(checkpoint, loaded) or self._loaded(load, arguments, loaded, checkpoint, lease)
         except Killed:
+            self.unheard |= self.awoken & {loaded.id}
             raise
         except BaseException:
             lease.let_go()
@@ -391,6 +393,7 @@ class World:
         loop = BatchLoop(Work(loaded, checkpoint, lease, plan, noticed, limit), Host())
         loop.run(hand_over)
         if loop.error is not None:
+            self._leave_word(loop, loaded)
             raise loop.error
         if (unfinished := _unfinished(loaded, loop.counts)) is not None:
             raise AssertionError(unfinished)
@@ -400,6 +403,18 @@ class World:
         found = report(loaded, loop.counts, Ending(lease.attempt, 0, 1))
         checkpoint.put_report(found)
         checkpoint.clean()
+        return found
+
+    def _leave_word(self, loop: BatchLoop, loaded: Range) -> None:
+        try:
+            loop.leave_word()
+        except OrderedKafkaError:
+            self.unheard.add(loaded.id)
+
+    def told(self, load: Load, loaded: Range) -> Report:
+        """The report of a range, as whoever asks later reads it."""
+        found = Checkpoint(load.state(loaded.id)).proof(loaded)
+        assert found is not None
         return found
 
     def _fetch(self, settings: ReadSettings, slice_: Slice, _most: int | None) -> FetchedRecords:

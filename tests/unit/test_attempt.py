@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from support.interleaving import Actor, Killed, at, touch
@@ -16,7 +17,7 @@ from airflow_provider_orderedkafka.core.order.positions import Offsets
 from airflow_provider_orderedkafka.errors import FencedError, StateError
 from airflow_provider_orderedkafka.locations import read_report
 from airflow_provider_orderedkafka.spark.application.attempt import Attempt, already_loaded
-from airflow_provider_orderedkafka.spark.application.batch_loop import Writer
+from airflow_provider_orderedkafka.spark.application.batch_loop import BatchLoop, Writer
 from airflow_provider_orderedkafka.spark.application.report import Ending, report
 from airflow_provider_orderedkafka.spark.session.starting import LazySession
 from airflow_provider_orderedkafka.spark.state import lease
@@ -147,7 +148,7 @@ class LoadedAll(Attempt):
     """One that has loaded all batches, without a session."""
 
     def _loaded(self, *_: object) -> None:
-        self._loop = SimpleNamespace(counts=COUNTS, counting=0.0, unsure=None)  # type: ignore[assignment]
+        self._loop = SimpleNamespace(counts=COUNTS, counting=0.0, leave_word=lambda: None)  # type: ignore[assignment]
 
 
 def test_an_attempt_that_stood_still_as_it_ended_leaves_the_proof_of_one_that_ended_meanwhile(tmp_path: Path) -> None:
@@ -198,11 +199,12 @@ class Overtaken(Attempt):
     def __init__(self, checkpoint: Checkpoint, rows: int | None, then: Callable[[Checkpoint], object]) -> None:
         super().__init__(LazySession(), checkpoint, None)
         self._then = then
-        self._output = SimpleNamespace(may_double=lambda _: rows)  # type: ignore[assignment]
+        writer = SimpleNamespace(output=SimpleNamespace(may_double=lambda _: rows))
+        self._work: Any = SimpleNamespace(checkpoint=checkpoint, lease=self._lease, writer=writer)
 
     def _loaded(self, *_: object) -> StateError:
-        unsure = Batch(2, place(10), place(20))
-        self._loop = SimpleNamespace(counts=None, counting=0.0, unsure=unsure)  # type: ignore[assignment]
+        self._loop = BatchLoop(self._work, self)
+        self._loop.unsure = Batch(2, place(10), place(20))
         self._then(self._checkpoint)
         return StateError("cancelled")
 

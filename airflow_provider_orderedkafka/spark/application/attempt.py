@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ...compat.spark import tasks_running, volatile
-from ...core.batches import STOP_SECONDS, Counts, Holding, Overtaken, Planned, Setup, Within
+from ...core.batches import STOP_SECONDS, Counts, Holding, Planned, Setup, Within
 from ...core.documents import Destination, Ends, Range, Report
 from ...core.next_range import rows_left
 from ...core.notation.spelling import counted
@@ -27,7 +27,7 @@ from ..session.starting import LazySession, check_classic, check_executors, chec
 from ..state.checkpoint import Checkpoint, open_state
 from ..state.lease import LEASE, Heartbeat, Lease, Outside, SystemClock, SystemProcesses
 from . import by_hand
-from .batch_loop import BatchLoop, Output, Plan, Work, Writer
+from .batch_loop import BatchLoop, Plan, Work, Writer
 from .query import Query
 from .report import Ending, ProgressPrinter, Watch, ends_before, report, summary
 
@@ -53,7 +53,6 @@ class Attempt:
         self._loop: BatchLoop | None = None
         self._query: Query | None = None
         self._running: Future[None] | None = None
-        self._output: Output | None = None
         self._unprotected: str | None = None
         self._destination: Destination | None = None
         self._after: Ends | None = None
@@ -78,8 +77,8 @@ class Attempt:
             raise
         self._heartbeat.stop()
         error = error or self._heartbeat.lost or self._lost()
-        if error is not None:
-            self._tell_overtaken()
+        if error is not None and self._loop is not None:
+            _left_word(self._loop)
         if error is not None and (lost := self._checkpoint.loss()) is not None:
             raise lost  # nothing is written there any more: what lost its notes must not look like a checkpoint
         if error is None and (done := already_loaded(self._checkpoint, loaded)) is not None:
@@ -108,21 +107,6 @@ class Attempt:
             return error
         return None
 
-    def _tell_overtaken(self) -> None:
-        """Store how much of the batch that was being written is doubled, if a newer attempt had come before its end.
-
-        That one has looked for the rows of the batch, perhaps before the last of them came.
-        """
-        batch = None if self._loop is None else self._loop.unsure
-        if batch is None or self._output is None:
-            return
-        with suppress(StateError):  # where the store cannot be reached, that is what the attempt says
-            lost = self._lost()
-            newer = isinstance(lost, FencedError) and lost.by is not None
-            rows = self._output.may_double(batch)
-            if rows != 0 and (newer or self._checkpoint.report() is not None):
-                self._checkpoint.put_overtaken(Overtaken(self._lease.attempt, batch.number, rows))
-
     def _loaded(self, loaded: Range, prepare: Callable[[], Writer]) -> OrderedKafkaError | None:
         """Load the range's batches to its end; the error that ended it, if one did."""
         needed = () if self._job is None else self._job.rows.needed
@@ -148,8 +132,7 @@ class Attempt:
         thread has to stop the query on SIGTERM.
         """
         destination = writer.destination
-        self._output, self._destination = writer.output, destination
-        self._unprotected = writer.output.unprotected
+        self._unprotected, self._destination = writer.output.unprotected, destination
         plan, limit = Plan(writer.frames, self._checkpoint), RowLimit.of(writer.frames)
         self._query = query = Query(writer.frames, self._checkpoint)
         work = Work(loaded, self._checkpoint, self._lease, plan, writer, limit, writer.frames.making.max_bad)
@@ -208,6 +191,13 @@ class Attempt:
     def _let_go(self) -> None:
         with suppress(OrderedKafkaError):  # found out by the next attempt in any case
             self._lease.let_go()
+
+
+def _left_word(loop: BatchLoop) -> None:
+    try:
+        loop.leave_word()
+    except OrderedKafkaError as error:  # that which ended the attempt says more
+        _log.warning("what of batch %s may be doubled could not be written down: %s", loop.unsure, error)
 
 
 def already_loaded(checkpoint: Checkpoint, loaded: Range) -> Report | None:

@@ -19,6 +19,7 @@ from ...core.batches import (
     Counts,
     Doubt,
     Note,
+    Overtaken,
     Planned,
     Setup,
     Size,
@@ -32,7 +33,7 @@ from ...core.documents import Destination, Ends, Range
 from ...core.next_range import check_bad, rows_left
 from ...core.order.cuts import Place
 from ...core.order.planning import Planner
-from ...errors import CredentialsError, OrderedKafkaError, SchemaChangedError, StateError, TaskFailedError
+from ...errors import CredentialsError, FencedError, OrderedKafkaError, SchemaChangedError, StateError, TaskFailedError
 from ...kafka.lookup.marks import marked
 from ...kafka.lookup.topics import check_ids
 from ..lanes.frames import RangeFrames
@@ -236,6 +237,26 @@ class BatchLoop:
                     f"system than this process? Fix that, then run the same range again"
                 )
             self._off_plan = False
+
+    def leave_word(self) -> None:
+        """Once no task runs any more: store what may be doubled, if a newer attempt had come before a write was over.
+
+        That one has looked for what landed of the batch, perhaps before the last row came.
+        """
+        if self.unsure is None:
+            return
+        rows = self._work.writer.output.may_double(self.unsure)
+        if rows != 0 and self._overtaken():
+            self._work.checkpoint.put_overtaken(Overtaken(self._work.lease.attempt, self.unsure.number, rows))
+        self.unsure = None
+
+    def _overtaken(self) -> bool:
+        try:
+            self._work.lease.check()
+        except FencedError as error:
+            if error.by is not None:
+                return True
+        return self._work.checkpoint.report() is not None  # who succeeds deletes the leases
 
     def take(self, planned: Planned) -> None:
         """Load a batch of the window in its turn; one that arrives early waits."""
