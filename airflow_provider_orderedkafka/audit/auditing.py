@@ -22,12 +22,16 @@ Verdict = Literal["clean", "found", "unknown", "open"]
 
 @dataclass(frozen=True, slots=True)
 class OfRange:
-    """What the audit of a range says. One is `open` that is not loaded yet."""
+    """What the audit of a range says. One is `open` that is not loaded yet.
+
+    `may_be_doubled` is what its report says of rows, with what was left beside it.
+    """
 
     range_id: str
     compared: Compared
     output: str = ""
     open: bool = False
+    may_be_doubled: int = 0
 
     @property
     def verdict(self) -> Verdict:
@@ -64,6 +68,8 @@ class OfRange:
             if more > 0:
                 yield f"  and {more:,} more {what.replace('_', ' ')}"
         yield from (f"  unknown: {reason}" for reason in dict.fromkeys(done.reasons))
+        if self.may_be_doubled:
+            yield f"  its load has said that up to {counted(self.may_be_doubled, 'row')} may be doubled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +133,9 @@ def audit(reports: Mapping[str, Report | None], clusters: Clusters, most: int = 
         found = outputs.read()
         for report in part:
             compared = _compared(report, clusters, found.pop(report.range_id), most)
-            done[report.range_id] = OfRange(report.range_id, compared, _output(report))
+            done[report.range_id] = OfRange(
+                report.range_id, compared, _output(report), may_be_doubled=report.may_be_doubled
+            )
         others, silent = max(others, outputs.others, key=Counter.total), max(silent, outputs.silent)
     return Audit(tuple(done[range_id] for range_id in reports), others, silent)
 

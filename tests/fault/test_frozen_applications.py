@@ -1,6 +1,7 @@
 """Applications that are stopped, as a virtual machine is, and go on when another attempt has loaded the range.
 
-Whatever they do then, what was finished stays: no row is gone, and readers of what promises it see each row once.
+Whatever they do then, what was finished stays: no row is gone, readers of what promises it see each row once, and what
+is doubled elsewhere is counted.
 """
 
 from collections.abc import Callable
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 from support.children import Moment
-from support.loads import LANES, PARTITIONS, Load, events
+from support.loads import DIRECT_FIRST, LANES, PARTITIONS, Load, events
 from support.plain import as_argument
 from support.ranges import whole_range
 from support.records import Records
@@ -112,13 +113,14 @@ def test_an_iceberg_table_that_another_attempt_has_finished_loses_nothing(
     finish_beside(load, moment)
     [found] = load.audit().ranges
     assert {what for what, count in found.compared.counts.items() if count} <= {"doubled"}, found
+    assert found.compared.counts["doubled"] <= load.report().may_be_doubled
 
 
 LARGE = 40_000
 
 
-@pytest.mark.parametrize("lane", LANES)
-@pytest.mark.parametrize("rows", [LARGE + 3_000, LARGE + 12_000, LARGE + 21_000])
+@pytest.mark.parametrize("lane", DIRECT_FIRST)
+@pytest.mark.parametrize("rows", [LARGE + 12_000, pytest.param(LARGE + 3_000, marks=pytest.mark.nightly)])
 def test_what_an_attempt_adds_to_a_topic_that_another_one_has_finished_is_counted(
     kafka: Any, topics: Topics, records: Records, tmp_path: Path, lane: str, rows: int
 ) -> None:
@@ -134,5 +136,4 @@ def test_what_an_attempt_adds_to_a_topic_that_another_one_has_finished_is_counte
     first.thaw()
     assert first.wait() == FENCED, first.log()[-3000:]
     doubled = sum(records.ends(frozen.output).values()) - there
-    print("DOUBLED", lane, rows, doubled, load.report().may_be_doubled)
     assert doubled <= load.report().may_be_doubled

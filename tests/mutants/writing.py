@@ -81,4 +81,28 @@ MUTANTS = [
         {"(counts.batch + 1, counts.end)": "(counts.batch + 1, self._work.loaded.end)"},
         ("tests/property/test_row_limit.py",),
     ),
+    (
+        "a process that stood still goes on sending",
+        f"{PACKAGE}/kafka/write/producer.py",
+        {"if now - before > STILL:": "if False:"},
+        ("tests/unit/test_sending.py",),
+    ),
+    (
+        "a process that computes stands still",
+        f"{PACKAGE}/kafka/write/producer.py",
+        {" - time.process_time()": ""},
+        ("tests/unit/test_sending.py",),
+    ),
+    (
+        "what an overtaken attempt may have doubled is nobody's",
+        f"{PACKAGE}/spark/application/batch_loop.py",
+        {"if rows != 0 and self._overtaken():": "if False:"},
+        ("tests/property/test_standing_still.py",),
+    ),
+    (
+        "a write that nobody came between stays unsure",
+        f"{PACKAGE}/spark/application/batch_loop.py",
+        {"self.unsure = None\n        self.counts": "self.counts"},
+        (BATCHES,),
+    ),
 ]

@@ -189,7 +189,8 @@ def test_an_attempt_that_stood_still_while_another_ran_takes_no_row_away_and_add
     [load] = world.loads
     assert not world.stopped or silent(world), world.stopped
     for loaded in load.reports.keys() & load.ranges.keys():
-        report, rows = load.reports[loaded], [row for row in world.rows() if row.range_id == loaded]
+        report = world.told(load, load.ranges[loaded])
+        rows = [row for row in world.rows() if row.range_id == loaded]
         given, bad = given_by(world, load.ranges[loaded])
         found, letters = Counter(map(position_of, rows)), dead_letters(world, load.ranges[loaded])
         assert report.complete
@@ -197,7 +198,7 @@ def test_an_attempt_that_stood_still_while_another_ran_takes_no_row_away_and_add
         assert (found.keys() - given, letters.keys() - bad) == (set(), set()), "a row of no record"
         twice, again = (found - given).total(), (letters - bad).total()
         assert not twice or shape.kind == "iceberg", "doubled"
-        assert loaded in world.awoken or twice + again <= report.may_be_doubled, "doubled"
+        assert loaded in world.unheard or twice + again <= report.may_be_doubled, "doubled"
 
 
 @pytest.mark.parametrize("kind", ["iceberg", "delta"])

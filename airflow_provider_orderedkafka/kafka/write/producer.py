@@ -103,14 +103,14 @@ _CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # which g
 
 
 def idle_clock() -> float:
-    """Seconds in which this process did not compute: a function that keeps Python's threads out is no standing still."""
+    """Seconds in which this process did not compute: what keeps Python's other threads out is no standing still."""
     return time.clock_gettime(_CLOCK) - time.process_time()
 
 
 class Pulse:
     """Looks at the clock all the time, in a thread of its own; `when_stopped` is called once a look came too late.
 
-    Each look is before or behind a pause, whoever's it is: no pause is missed, and `check` need not wait for the thread.
+    Each look is before a pause or behind it, whoever's it is: none is missed, and `check` need not wait for the thread.
     """
 
     def __init__(self, when_stopped: Callable[[], None]) -> None:
