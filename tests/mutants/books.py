@@ -77,7 +77,7 @@ MUTANTS = [
     (
         "who succeeds later replaces the report of who did first",
         f"{PACKAGE}/spark/state/checkpoint.py",
-        {"return self.state.create(REPORT, report.to_text())": "return not self.state.put(REPORT, report.to_text())"},
+        {"return self.state.create(name, document.to_text())": "return not self.state.put(name, document.to_text())"},
         (CHECKPOINT,),
     ),
     (

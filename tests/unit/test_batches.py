@@ -169,7 +169,9 @@ def test_a_fenced_attempt_writes_no_further_batch(world) -> None:
         w.lease.error = FencedError("a newer attempt is there")
         loop.take(planned[1])
 
-    assert isinstance(w.run(fenced).error, FencedError)
+    loop = w.run(fenced)
+    assert isinstance(loop.error, FencedError)
+    assert loop.unsure is None
     assert w.writer.output.rows == EVERYTHING[:10]
     assert w.checkpoint.note(2) is None
 
@@ -194,7 +196,9 @@ def test_a_fenced_attempt_does_not_run_its_failed_batch_again(world) -> None:
         raise RuntimeError("Job cancelled")
 
     w.writer.write = cancelled
-    assert isinstance(w.run().error, FencedError)
+    loop = w.run()
+    assert isinstance(loop.error, FencedError)
+    assert loop.unsure is not None
     assert w.waits == 0
 
 
