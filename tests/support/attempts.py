@@ -393,7 +393,10 @@ class World:
         loop = BatchLoop(Work(loaded, checkpoint, lease, plan, noticed, limit), Host())
         loop.run(hand_over)
         if loop.error is not None:
-            self._leave_word(loop, loaded)
+            try:
+                loop.leave_word()
+            except OrderedKafkaError:
+                self.unheard.add(loaded.id)
             raise loop.error
         if (unfinished := _unfinished(loaded, loop.counts)) is not None:
             raise AssertionError(unfinished)
@@ -403,18 +406,6 @@ class World:
         found = report(loaded, loop.counts, Ending(lease.attempt, 0, 1))
         checkpoint.put_report(found)
         checkpoint.clean()
-        return found
-
-    def _leave_word(self, loop: BatchLoop, loaded: Range) -> None:
-        try:
-            loop.leave_word()
-        except OrderedKafkaError:
-            self.unheard.add(loaded.id)
-
-    def told(self, load: Load, loaded: Range) -> Report:
-        """The report of a range, as whoever asks later reads it."""
-        found = Checkpoint(load.state(loaded.id)).proof(loaded)
-        assert found is not None
         return found
 
     def _fetch(self, settings: ReadSettings, slice_: Slice, _most: int | None) -> FetchedRecords:
