@@ -136,4 +136,6 @@ def test_what_an_attempt_adds_to_a_topic_that_another_one_has_finished_is_counte
     first.thaw()
     assert first.wait() == FENCED, first.log()[-3000:]
     doubled = sum(records.ends(frozen.output).values()) - there
-    assert doubled <= load.report().may_be_doubled
+    [found] = load.audit().ranges
+    assert found.compared.counts["doubled"] == doubled <= load.report().may_be_doubled == LARGE
+    assert any(f"{LARGE:,} rows" in line for line in list(found.lines())[1:])
