@@ -19,7 +19,7 @@ IN_ANY_CASE = NAMES | {name.lower() for name in NAMES}
 FLAGS = {flag for arguments in ARGUMENTS.values() for flag, *_ in arguments}
 WITH_A_WORK = {
     "launch.py": {"--work"},
-    "hooks/launching.py": {"--option", "--sink-option"},
+    "job.py": {"--option", "--sink-option"},
     "operators/submit.py": {"--work", "--attempt"},
 }
 """What Airflow's side passes: the work, and where Kafka is."""
