@@ -4,7 +4,7 @@ All but Kafka, Spark and the clock is the package's own: ledger, range, checkpoi
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from airflow_provider_orderedkafka.core.batches import Batch, Note, Planned, Tally
+from airflow_provider_orderedkafka.core.batches import Batch, Note, Tally
 from airflow_provider_orderedkafka.core.documents import Range, Report
 from airflow_provider_orderedkafka.core.order.cuts import Slice
 from airflow_provider_orderedkafka.core.order.positions import TopicPartition
@@ -51,7 +51,7 @@ from support.leases import Clock, Processes
 from support.makings import TRANSFORMS, sick_ones
 from support.small_kafka import DEAD, Outputs, Row, Source
 from support.small_loads import Done, Load
-from support.small_spark import SmallEngine, Tasks
+from support.small_spark import Host, SmallEngine, Tasks, hand_over
 
 EPOCH = 1_000_000
 AT_ONCE = 3
@@ -98,23 +98,6 @@ def attempt_ends(attempt: Attempt) -> tuple[type[BaseException], ...]:
     fenced = (FencedError, LedgerChangedError, StateError) if others else ()
     outdated = (DataLossError,) if others or any((*attempt.stale, *attempt.outdated)) else ()
     return (Killed, UnreachableError, RowError, DeliveryError, *fenced, *outdated)
-
-
-class Host:
-    def ready(self) -> None:
-        pass
-
-    def before_a_retry(self) -> None:
-        pass
-
-    def tell(self, *_: Any) -> None:
-        pass
-
-
-def hand_over(window: Sequence[Planned], loop: BatchLoop) -> None:
-    """Hand over the batches of a window, some too early; what Spark's query does."""
-    for planned in (*window[1::2], *window[::2]):
-        loop.take(planned)
 
 
 class World:
