@@ -5,6 +5,7 @@
 A plain copy is compared record by record: each is there once, or as a dead letter, with its key, value, headers and
 timestamp. What a transform made is compared by coverage: each row is of a record that the range read, once, and the
 numbers of a record's rows have no gap; how many rows a transform gives is not known here, so only their sum counts.
+The rows of a key are in one partition, those that name their partition themselves in the one that their record has.
 
 What cannot be known is counted as `unknown`, with the reason: records that their topic does not have any more, and
 rows that may have been in an output where something was deleted.
@@ -19,10 +20,11 @@ from typing import Final
 import numpy as np
 
 from ..core.documents import Report
-from ..core.lanes import KeepOrder
+from ..core.lanes import KeepOrder, PlacedBy
+from ..core.order.positions import TopicPartition
 from ..core.status import COUNTED
 from ..kafka.provenance import WHOLE_RECORD
-from .numbers import UNCOMPARED, Columns, Ints, Mask, Source
+from .numbers import NAMED, UNCOMPARED, Columns, Ints, Mask, Source
 
 UNKNOWN: Final = "unknown"
 FINDINGS: Final = tuple(what for what in COUNTED if what != UNKNOWN)
@@ -32,14 +34,14 @@ FORMATS: Final = ("parquet", "orc", "json", "avro")
 FILES: Final = tuple(f"{kind}:" for kind in FORMATS)
 """Outputs whose files have their rows in the order of the load, whatever else is kept in order."""
 
-COPIED: Final = ("key", "value", "headers", "timestamp")
+COPIED: Final = ("key", "value", "headers", "timestamp", "timestampType", "late")
 
 
 @dataclass(frozen=True, slots=True)
 class Promised:
     """What the range's load has promised and reported.
 
-    `emitted` are the rows that it wrote, None where the report itself is not certain of it. Where places `follow` each
+    `emitted` are the rows that it wrote, as far as the report itself is `certain` of it. Where places `follow` each
     other, what is kept in order goes on from each to the next one.
     """
 
@@ -47,40 +49,46 @@ class Promised:
     copied: bool
     headers: bool
     keep_order: KeepOrder
-    emitted: int | None
+    emitted: int
+    certain: bool = True
+    placed_by: PlacedBy = ""
     follow: bool = False
 
     @classmethod
     def by(cls, report: Report) -> "Promised":
         to, loaded = report.destination, report.range
         assert to is not None
-        certain = not (report.may_be_doubled or report.lost)
         in_files = to.copied and to.output.startswith(FILES)
         return cls(
             range_id=report.range_id,
             copied=to.copied,
             headers=to.headers and loaded.include_headers,
             keep_order="partition" if in_files else to.keep_order,
-            emitted=report.rows_emitted if certain else None,
+            emitted=report.rows_emitted,
+            certain=not (report.may_be_doubled or report.lost),
+            placed_by=to.placed_by,
             follow=in_files,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The rows of a range in an output, in the order in which they lie there, with the names of the `places`.
+    """The rows of a range in an output, in the order in which they lie there, with their `places`.
 
     `taken` is how many offsets of the output are gone since: what was there is not known; None if that is any number.
-    `nameless` is how many other rows say that they are of the range, and not of which record; unless rows are
-    `numbered`, they say of which record they are, and not which of its rows. `behind` has the rows that lie behind one
-    of a later range, with its id.
+    `nameless` is how many other rows say that they are of the range, and not of which record; `silent` how many say
+    neither. Unless rows are `numbered`, they say of which record they are, and not which of its rows. `grown`: topics
+    have got more partitions while it was loaded. `behind` has the rows that lie behind one of a later range, with its
+    id.
     """
 
     columns: Columns | Mapping[str, Ints]
-    places: tuple[str, ...]
+    places: tuple[TopicPartition | str, ...]
     taken: int | None = 0
     nameless: int = 0
+    silent: int = 0
     numbered: bool = True
+    grown: bool = False
     behind: Mapping[int, str] = field(default_factory=dict)
 
     def at(self, row: int) -> str:
@@ -137,6 +145,7 @@ class _Comparison:
         done.rows, done.dead_letters = sound, int((rows.dead & rows.first).sum())
         done.late = int(self.source.columns["late"].sum())
         done.leave_open(self.found.nameless, "rows do not say which record they are of")
+        done.leave_open(self.found.silent, "rows beside them do not say of which range they are: they may be copies")
         self._add(done, "stray", np.flatnonzero(rows.stray), self._why_stray)
         if self.found.numbered:
             self._add(done, "doubled", rows.doubled, lambda row: f"{rows.before(row)} is the same row")
@@ -146,6 +155,7 @@ class _Comparison:
         wrong, why = self._out_of_order()
         self._add(done, "out_of_order", wrong, why)
         self._add(done, "out_of_order", *self._behind_later({*wrong.tolist()}))
+        self._compare_places(done, wrong)
         self._compare_what_expired(done)
         self._look_for_missing(done)
         return done
@@ -179,8 +189,12 @@ class _Comparison:
         if self.promised.copied:
             for name in COPIED:
                 wrong[name] = self.found.columns[name][which] != records[name][index]
-            stamped = (self.found.columns["timestamp"][which] == UNCOMPARED) | (records["timestamp"][index] < 0)
-            wrong["timestamp"] &= ~stamped
+            for name in ("timestamp", "timestampType", "late"):
+                wrong[name] &= self.found.columns[name][which] != UNCOMPARED
+            wrong["timestamp"] &= records["timestamp"][index] >= 0
+            wrong["late"] &= self.source.exact[index]
+            wrong |= {name: self.found.columns["other"][which] >> bit & 1 != 0 for bit, name in enumerate(NAMED)}
+            wrong["partition"] |= self._elsewhere(which)
             if self.promised.headers is False:
                 wrong["headers"] = self.found.columns["headers"][which] != hash(())
         every = np.logical_or.reduce(list(wrong.values()))
@@ -189,6 +203,27 @@ class _Comparison:
             for at in np.flatnonzero(every)[: self.most].tolist()
         }
         return which[every], why
+
+    def _elsewhere(self, which: Ints) -> Mask:
+        """Which of these rows should be in the partition that their record has, and are not."""
+        if self.promised.placed_by != "row":
+            return np.zeros(len(which), bool)
+        there = np.array([getattr(place, "partition", -1) for place in self.found.places], np.int64)
+        own = np.array([each.partition for each in self.source.partitions], np.int64)
+        moved: Mask = there[self.found.columns["place"][which]] != own[self._rows.code[which]]
+        return moved
+
+    def _compare_places(self, done: Compared, known: Ints) -> None:
+        """Rows of a key that are not in the partition where most of its rows are, but for those known to be wrong."""
+        if self.promised.keep_order == "none" or (self.promised.placed_by == "row" and self.promised.copied):
+            return
+        scattered = np.setdiff1d(self._rows.scattered(), known)
+        empty = self.found.columns["key"][scattered] == hash(b"")  # some partitioners take it for none
+        open_ = empty | (self.promised.placed_by != "key" or self.found.grown)
+        why = "rows of a key are in several partitions, and where they were to be is not known: "
+        because = "partitions were added meanwhile" if self.found.grown else "it is not their keys alone that say it"
+        done.leave_open(int(open_.sum()), why + because)
+        self._add(done, "out_of_order", scattered[~open_], lambda _: "most rows of its key are in another partition")
 
     def _out_of_order(self) -> tuple[Ints, dict[int, str]]:
         """Rows that lie behind one that should come after them, in what the load keeps in order."""
@@ -251,14 +286,15 @@ class _Comparison:
             return
         gaps, places = self._rows.gaps(self.most)
         self._miss(done, gaps, iter(places))
-        if self.promised.emitted is not None:
-            there = done.rows + self.found.nameless + (0 if self.found.numbered else len(self._rows.doubled))
-            wrong = self.promised.emitted - there - gaps
-            why = f"the report says {self.promised.emitted:,} rows, there are {there:,}; which, is not known"
-            if wrong > 0:
-                self._miss(done, wrong, iter([Finding("missing", "", why=why)]))
-            elif wrong < 0 and not gaps:
-                done.add("stray", -wrong, iter([Finding("stray", "", why=why)]), 1)
+        there = done.rows + self.found.nameless + (0 if self.found.numbered else len(self._rows.doubled))
+        wrong = self.promised.emitted - there - gaps
+        why = f"the report says {self.promised.emitted:,} rows, there are {there:,}; which, is not known"
+        if not self.promised.certain:
+            done.leave_open(max(abs(wrong), 1), f"{why}, nor is the report certain of their number")
+        elif wrong > 0:
+            self._miss(done, wrong, iter([Finding("missing", "", why=why)]))
+        elif wrong < 0 and not gaps:
+            done.add("stray", -wrong, iter([Finding("stray", "", why=why)]), 1)
 
     def _miss(self, done: Compared, count: int, places: Iterator[Finding]) -> None:
         """Rows that are not there: they are missing, but for as many as may have been taken away."""
@@ -327,6 +363,24 @@ class _Rows:
             return np.zeros(len(self.code), np.int64)
         keys = self.found.columns["key"]
         return np.where(keys == hash(None), self.code, keys)
+
+    def scattered(self) -> Ints:
+        """Rows that lie in another partition of their topic than most rows of their key do."""
+        columns, places = self.found.columns, self.found.places
+        known = {each.topic: number for number, each in enumerate(places) if isinstance(each, TopicPartition)}
+        topics = np.array([known.get(getattr(each, "topic", ""), -1) for each in places], np.int64)
+        keyed = (columns["key"] != hash(None)) & (topics[columns["place"]] >= 0)
+        which = np.flatnonzero(self.sound & self.first & keyed)
+        key, place = columns["key"][which], columns["place"][which]
+        topic = topics[place]
+        order = np.lexsort((place, key, topic))
+        new_key = np.append(True, (np.diff(key[order]) != 0) | (np.diff(topic[order]) != 0))[: len(order)]
+        new_place = np.append(True, new_key[1:] | (np.diff(place[order]) != 0))[: len(order)]
+        of_key, of_place = np.cumsum(new_key) - 1, np.cumsum(new_place) - 1
+        keys, counts = of_key[new_place], np.bincount(of_place)
+        most = np.lexsort((-counts, keys))  # of each key the place with the most rows first
+        home = most[np.append(True, np.diff(keys[most]) != 0)[: len(most)]]
+        return np.sort(which[order[of_place != home[of_key]]])
 
     @cached_property
     def _again(self) -> dict[int, int]:

@@ -89,6 +89,7 @@ def _take_records(config: Mapping[str, str], spans: Spans, loaded: Range, found:
             code=[codes[each.topic(), each.partition()] for each in batch],
             offset=map(Message.offset, batch),
             timestamp=[each.timestamp()[1] for each in batch],
+            timestampType=[each.timestamp()[0] - 1 for each in batch],
             key=map(hash, map(Message.key, batch)),
             value=map(hash, map(Message.value, batch)),
             headers=headers,
@@ -131,9 +132,16 @@ class OutputTopics:
                 self._take(message, headers or [], mine)
         for each, hole in holes.items():
             hole.pass_to(ends[each])
-        places = tuple(map(str, now.partitions))
+        found = {report.range_id: mine[report.range_id.encode()] for report in self.reports}
         return {
-            report.range_id: mine[report.range_id.encode()].found(places, _taken(report, now, holes, lost))
+            report.range_id: Found(
+                found[report.range_id].columns,
+                now.partitions,
+                _taken(report, now, holes, lost),
+                found[report.range_id].nameless,
+                grown=_grown(report),
+                behind=found[report.range_id].behind,
+            )
             for report in self.reports
         }
 
@@ -244,21 +252,21 @@ class _Mine:
             self.behind[len(self.columns)] = later
         kind, stamp = message.timestamp()
         self.columns.append(
-            self.codes.get((topic, partition), -1),
-            offset,
             ordinal,
             message.topic() not in self.outputs,
             time,
+            self.codes.get((topic, partition), -1),
+            offset,
             UNCOMPARED if kind == TIMESTAMP_LOG_APPEND_TIME else stamp,
+            UNCOMPARED,
             hash(message.key()),
             hash(message.value()),
             of_headers(headers),
+            UNCOMPARED,
+            0,
             self.places[message.topic(), message.partition()],
             message.offset(),
         )
-
-    def found(self, places: tuple[str, ...], taken: int | None) -> Found:
-        return Found(self.columns, places, taken, self.nameless, behind=self.behind)
 
 
 def _begun(report: Report) -> tuple[int, int]:
@@ -296,6 +304,12 @@ def _before(report: Report, partition: TopicPartition, now: Discovery) -> int:
         return LARGEST
     same = before.ids.get(partition.topic) == now.ids[partition.topic]
     return before.topics.get(partition, 0) if same else 0
+
+
+def _grown(report: Report) -> bool:
+    """Whether partitions were added to its outputs between its first batch and its last."""
+    before, after = report.before, report.after
+    return before is not None and (after is None or after.topics.keys() != before.topics.keys())
 
 
 def _taken(report: Report, now: Discovery, holes: Mapping[TopicPartition, _Holes], lost: set[str]) -> int | None:

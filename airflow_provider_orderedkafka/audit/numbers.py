@@ -22,9 +22,20 @@ UNCOMPARED: Final = -2
 """The timestamp of a row that Kafka stamps when it takes it, and any time of one whose columns a transform has made:
 there is nothing to compare."""
 
-_KINDS: Final = {"code": "i", "ordinal": "i", "place": "i", "dead": "b"}
+_KINDS: Final = {
+    "code": "i",
+    "ordinal": "i",
+    "place": "i",
+    **dict.fromkeys(("dead", "timestampType", "late", "other"), "b"),
+}
 
 _OURS: Final = frozenset({HEADER, ERROR_HEADER})
+
+
+_RECORD: Final = ("code", "offset", "timestamp", "timestampType", "key", "value", "headers")
+
+NAMED: Final = ("topic", "partition", "offset", "identity")
+"""How a row of a table says twice which record it is of: in columns of its own, and by its identity."""
 
 
 def of_headers(headers: Sequence[tuple[str, bytes | None]] | None) -> int:
@@ -61,13 +72,15 @@ class Columns:
 
 
 def records() -> Columns:
-    return Columns("code", "offset", "timestamp", "key", "value", "headers")
+    return Columns(*_RECORD)
 
 
 def rows() -> Columns:
-    """Columns for rows of an output: the record that they name, its fields, and where they lie."""
-    names = ("code", "offset", "ordinal", "dead", "time", "timestamp", "key", "value", "headers", "place", "at")
-    return Columns(*names)
+    """Columns for rows of an output: the record that they name, its fields, and where they lie.
+
+    `other` has a bit for each of `NAMED` that is another one than the row's identity says.
+    """
+    return Columns("ordinal", "dead", "time", *_RECORD, "late", "other", "place", "at")
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +144,7 @@ def in_order(columns: Columns, floors: Ints, latest: int) -> dict[str, Ints]:
     By the definition: the highest timestamp of its partition so far that counts, and never below the floor.
     """
     order = np.lexsort((columns["offset"], columns["code"]))
-    names = ("code", "offset", "timestamp", "key", "value", "headers")
-    found = {name: columns[name][order].astype(np.int64) for name in names}
+    found = {name: columns[name][order].astype(np.int64) for name in _RECORD}
     stamps = found["timestamp"]
     counts = (stamps >= 0) & (stamps <= latest)
     time = np.maximum(np.where(counts, stamps, -1), floors[found["code"]])

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import dataset, fs
 from pyarrow import json as lines
 
@@ -25,7 +26,7 @@ from ..kafka.provenance import WHOLE_RECORD
 from ..storage import local_path
 from .comparing import FORMATS, Found
 from .messages import codes_of
-from .numbers import UNCOMPARED, Ints, hashed, of_headers
+from .numbers import NAMED, UNCOMPARED, Ints, hashed, of_headers
 
 Batches = Iterator[tuple[str, pa.RecordBatch]]
 """The rows of an output in order, each batch with the name of where it lies."""
@@ -34,8 +35,9 @@ _MOMENT: Final = pa.timestamp("us", "UTC")
 _TEXT: Final = pa.string()
 _HEADERS: Final = pa.list_(pa.struct([("key", _TEXT), ("value", _TEXT)]))
 _PLACE: Final = pa.schema([("topic", _TEXT), ("partition", pa.int32()), ("offset", pa.int64())])
+_SMALL: Final = (("timestampType", pa.int32()), ("late", pa.bool_()))
 _LINE: Final = pa.schema(
-    [*((name, _TEXT) for name in ("key", "value", "timestamp", "order_time")), *_PLACE, ("headers", _HEADERS)]
+    [*((name, _TEXT) for name in ("key", "value", "timestamp", "order_time")), *_PLACE, *_SMALL, ("headers", _HEADERS)]
 )
 """The columns of a plain copy, as a line of JSON has them."""
 _ROW: Final = pa.schema(
@@ -43,6 +45,7 @@ _ROW: Final = pa.schema(
         *(("key", pa.binary()), ("value", pa.binary())),
         *(("timestamp", _MOMENT), ("order_time", _MOMENT)),
         *_PLACE,
+        *_SMALL,
         ("headers", pa.list_(pa.struct([("key", _TEXT), ("value", pa.binary())]))),
     ]
 )
@@ -129,7 +132,7 @@ def _copied_lines(files: fs.FileSystem, path: str) -> Iterator[pa.RecordBatch]:
     made = {
         **{name: pa.array(map(_bytes, table.column(name).to_pylist()), pa.binary()) for name in ("key", "value")},
         **{name: _moments(path, table.column(name).to_pylist()) for name in ("timestamp", "order_time")},
-        **{name: table.column(name) for name in ("topic", "partition", "offset")},
+        **{name: table.column(name) for name in (*PLACE, "timestampType", "late")},
         "headers": pa.array(map(_pairs, table.column("headers").to_pylist())),
     }
     yield from pa.table(made).to_batches()
@@ -193,7 +196,10 @@ def _moment(text: str | None) -> datetime | None:
 PLACE: Final = ("topic", "partition", "offset")
 COPIED: Final = (*PLACE, "order_time", "timestamp", "key", "value")
 
-COMPARED: Final = ("time", "timestamp", "key", "value", "headers")
+COMPARED: Final = ("time", "timestamp", "timestampType", "key", "value", "headers", "late")
+
+_GONE: Final = -3
+"""What no record has."""
 
 OF_HADOOP: Final = re.compile(r"v(\d+)(?:\.gz)?\.metadata\.json")
 
@@ -231,25 +237,64 @@ class _Taking:
         self._copied = self.report.destination is not None and self.report.destination.copied
         self._places = list(self.found.places)
         self._at: dict[str, int] = {}
-        self._nameless, self._numbered = 0, True
+        self._spans = [
+            range(start, self.report.stop.offsets.get(each, start))
+            for each, start in self.report.range.start.offsets.items()
+        ]
+        self._nameless, self._silent, self._numbered = 0, 0, True
 
     def take(self, batches: Batches, *, dead: bool = False) -> None:
         for place, batch in batches:
             self._take(place, batch, dead=dead)
-        nameless = self.found.nameless + self._nameless
-        self.found = replace(self.found, places=tuple(self._places), nameless=nameless, numbered=self._numbered)
-        self._nameless = 0
+        self.found = replace(
+            self.found,
+            places=tuple(self._places),
+            nameless=self._nameless,
+            silent=self._silent,
+            numbered=self._numbered,
+        )
 
     def _take(self, place: str, batch: pa.RecordBatch, *, dead: bool) -> None:
         if IDENTITY in batch.schema.names:
-            source, ordinals = batch.column(IDENTITY), batch.column(IDENTITY).field("ordinal").to_pylist()
-            sources = [source.field(name).to_pylist() for name in PLACE]
+            silent = pc.is_null(pc.struct_field(batch.column(IDENTITY), "range_id"))
+            if silent.true_count:
+                self._take_silent(place, batch.filter(silent), dead=dead)
+                batch = batch.filter(pc.invert(silent))
+            said = [pc.struct_field(batch.column(IDENTITY), name).to_pylist() for name in (*PLACE, "ordinal")]
+            self._add(place, batch, said, self._others(batch, said), dead=dead)
         elif {*COPIED} <= {*batch.schema.names} if self._copied else _says_where(batch):
             self._numbered &= self._copied
-            sources, ordinals = [batch.column(name).to_pylist() for name in PLACE], [0] * batch.num_rows
+            zeros = [0] * batch.num_rows
+            self._add(place, batch, [*_shown(batch), zeros], zeros, dead=dead)
         else:
             self._nameless += batch.num_rows
-            return
+
+    def _take_silent(self, place: str, batch: pa.RecordBatch, *, dead: bool) -> None:
+        """Rows without an identity: in a copy their columns say which record one is of, and so of which range."""
+        shown = _shown(batch) if self._copied and not dead else [[None] * batch.num_rows] * 3
+        whose = [None if None in row else self._read(*row) for row in zip(*shown, strict=True)]
+        self._silent += whose.count(None)
+        mine = batch.filter(pa.array([each is True for each in whose], pa.bool_()))
+        count = mine.num_rows
+        self._add(place, mine, [*_shown(mine), [0] * count], [1 << NAMED.index("identity")] * count, dead=dead)
+
+    def _read(self, topic: str, partition: int, offset: int) -> bool:
+        """Whether the range has read that offset."""
+        code = self._codes.get((topic.encode(), partition), -1)
+        return code >= 0 and offset in self._spans[code]
+
+    def _others(self, batch: pa.RecordBatch, said: Sequence[Sequence[Any]]) -> Iterable[int]:
+        """Of each row of a copy, a bit for each column that is another one than its identity says."""
+        bits = np.zeros(batch.num_rows, np.int8)
+        for bit, (shown, other) in enumerate(zip(_shown(batch), said, strict=False)):
+            wrong = [here != there for here, there in zip(shown, other, strict=True)]
+            bits |= np.array(wrong, np.int8) << bit if self._copied else 0
+        return bits
+
+    def _add(
+        self, place: str, batch: pa.RecordBatch, said: Sequence[list[Any]], others: Iterable[int], *, dead: bool
+    ) -> None:
+        *sources, ordinals = said
         begin = self._at.get(place, 0)
         self._at[place] = begin + batch.num_rows
         codes = [self._codes.get((str(topic).encode(), number), -1) for topic, number in zip(*sources[:2], strict=True)]
@@ -260,6 +305,7 @@ class _Taking:
             dead=[dead] * batch.num_rows,
             place=[self._place(place)] * batch.num_rows,
             at=range(begin, begin + batch.num_rows),
+            other=[0] * batch.num_rows if dead else others,
             **(_compared(batch) if self._copied else dict.fromkeys(COMPARED, [UNCOMPARED] * batch.num_rows)),
         )
 
@@ -267,6 +313,12 @@ class _Taking:
         if not self._places or self._places[-1] != name:
             self._places.append(name)
         return len(self._places) - 1
+
+
+def _shown(batch: pa.RecordBatch) -> list[list[Any]]:
+    """The columns that say which record a row is of; of one that its owner has dropped since, nothing."""
+    names, nothing = batch.schema.names, [None] * batch.num_rows
+    return [batch.column(name).to_pylist() if name in names else nothing for name in PLACE]
 
 
 def _says_where(batch: pa.RecordBatch) -> bool:
@@ -278,17 +330,19 @@ def _says_where(batch: pa.RecordBatch) -> bool:
 
 
 def _compared(batch: pa.RecordBatch) -> dict[str, Iterable[int]]:
-    """The columns that a plain copy is compared by; one that its owner has dropped since is 0."""
+    """The columns that a plain copy is compared by; one that its owner has dropped since is like no record's."""
     names = {*batch.schema.names}
 
     def column(name: str, made: Callable[[pa.Array], Iterable[int]]) -> Iterable[int]:
-        return made(batch.column(name)) if name in names else [0] * batch.num_rows
+        return made(batch.column(name)) if name in names else [_GONE] * batch.num_rows
 
     return {
         "time": column("order_time", _milliseconds),
         "timestamp": column("timestamp", _milliseconds),
         "key": column("key", hashed),
         "value": column("value", hashed),
+        "timestampType": column("timestampType", _plain),
+        "late": column("late", _plain),
         "headers": column("headers", _headers) if "headers" in names else [of_headers(())] * batch.num_rows,
     }
 
@@ -298,6 +352,10 @@ def _milliseconds(column: pa.Array) -> Ints:
     kept = column.cast(pa.timestamp("us", "UTC"), safe=False).cast(pa.int64()).fill_null(-1)
     found, rest = np.divmod(kept.to_numpy(zero_copy_only=False), 1_000)
     return np.where(rest == 0, found, -3)
+
+
+def _plain(column: pa.Array) -> list[int]:
+    return [_GONE if each is None else int(each) for each in column.to_pylist()]
 
 
 def _headers(column: pa.Array) -> list[int]:
@@ -331,17 +389,19 @@ def _delta(lake: _Lake) -> Batches:
 
         table = DeltaTable(reachable(lake.location or lake.name))
         lake.check_same(table.metadata().id)
-        for batch in table.to_pyarrow_dataset().to_batches(filter=field(IDENTITY, "range_id") == lake.called):
+        named = field(IDENTITY, "range_id")
+        for batch in table.to_pyarrow_dataset().to_batches(filter=(named == lake.called) | named.is_null()):
             yield f"delta:{lake.name}", batch
 
 
 def _iceberg(lake: _Lake) -> Batches:
     with _explained(f"iceberg:{lake.name}", "pyiceberg"):
-        from pyiceberg.expressions import EqualTo
+        from pyiceberg.expressions import EqualTo, IsNull, Or
 
         table = _iceberg_table(lake)
         lake.check_same(str(table.metadata.table_uuid))
-        found = table.scan(row_filter=EqualTo(f"{IDENTITY}.range_id", lake.called))
+        named = f"{IDENTITY}.range_id"
+        found = table.scan(row_filter=Or(EqualTo(named, lake.called), IsNull(named)))
         for batch in found.to_arrow_batch_reader():
             yield f"iceberg:{lake.name}", batch
 

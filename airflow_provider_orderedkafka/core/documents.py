@@ -10,7 +10,7 @@ from typing import Literal
 
 from .codec import Document, canonical, encode
 from .commits import TableVersion
-from .lanes import KeepOrder
+from .lanes import KeepOrder, PlacedBy
 from .notation.spelling import counted
 from .order.cuts import OnDataLoss, Place, Span
 from .order.positions import Offsets
@@ -216,8 +216,9 @@ class Destination:
 
     `output` and `dead_letters` are `<format>:<name>`, such as `topic:orders-ordered`; several topics that rows may name
     are separated by commas. `copied`: the rows are the records as they are. `identity`: they say where they came from.
-    `headers`: those of the records go with them. `called` is how the range is called there, if not by its id. A table
-    that is named in a catalog lies at the `location`, that of dead letters at `dead_letters_location`, as Spark says.
+    `headers`: those of the records go with them. `placed_by` says what gave a row its partition of a topic. `called` is
+    how the range is called there, if not by its id. A table that is named in a catalog lies at the `location`, that of
+    dead letters at `dead_letters_location`, as Spark says.
     """
 
     output: str
@@ -226,6 +227,7 @@ class Destination:
     identity: bool = True
     headers: bool = True
     keep_order: KeepOrder = "none"
+    placed_by: PlacedBy = ""
     called: str = ""
     location: str = ""
     dead_letters_location: str = ""

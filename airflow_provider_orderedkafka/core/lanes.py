@@ -13,6 +13,9 @@ from .order.positions import Offsets
 Kind = Literal["frames", "direct"]
 OrderBy = Literal["key", "partition"]
 KeepOrder = Literal[OrderBy, "none"]
+PlacedBy = Literal["key", "row", ""]
+"""What says in which partition a row lies: its key, the row itself; empty: nothing that could be known later."""
+
 Partitioner = Literal["murmur2", "crc32"]
 Placement = tuple[Partitioner, int]
 """How a source's keys are placed: by this partitioner, over this number of partitions."""

@@ -93,7 +93,12 @@ MORE: dict[str, tuple[Any, dict[str, int], str]] = {
     "a row of an aborted transaction": (elsewhere(12), {"stray": 1}, "it was aborted, or never was"),
 }
 
-OF_TOPICS = {"two rows changed places", "a row came late", "a row without a header in its place"}
+OF_TOPICS = {
+    "two rows changed places",
+    "a row lies apart from its key",
+    "a row came late",
+    "a row without a header in its place",
+}
 OF_IDENTITIES = {"a second row of a record", "a row of another range in its place"}
 IN_TABLES = {name: each for name, each in {**PLANTED, **MORE}.items() if name not in OF_TOPICS}
 IN_FILES = {name: each for name, each in IN_TABLES.items() if name not in OF_IDENTITIES}
@@ -326,6 +331,75 @@ def test_a_fault_that_is_planted_in_a_table_is_found_with_its_place(
     place = found["places"][0]
     assert why in place["why"]
     assert place["output"].startswith(f"{lake}:") or place["what"] == "missing"
+
+
+def with_column(name: str, value: Any, number: int | None = 5) -> Callable[[pa.Table], pa.Table]:
+    """Puts a value into a column of one row, or of all of them."""
+
+    def damage(rows: pa.Table) -> pa.Table:
+        values = [value if number in (None, at) else was for at, was in enumerate(rows.column(name).to_pylist())]
+        field = rows.schema.field(name)
+        return rows.set_column(rows.schema.get_field_index(name), name, pa.array(values, field.type))
+
+    return damage
+
+
+def with_copies(*columns: str) -> Callable[[pa.Table], pa.Table]:
+    """Adds a copy of each row in which these columns are null."""
+
+    def damage(rows: pa.Table) -> pa.Table:
+        copies = rows
+        for name in columns:
+            copies = with_column(name, None, None)(copies)
+        return pa.concat_tables([rows, copies])
+
+    return damage
+
+
+OF_COLUMNS: dict[str, tuple[Any, dict[str, int], str]] = {
+    "another late": (with_column("late", value=True), {"altered": 1}, "another late"),
+    "another type of timestamp": (with_column("timestampType", 1), {"altered": 1}, "another timestampType"),
+    "no type of timestamp": (with_column("timestampType", None), {"altered": 1}, "another timestampType"),
+}
+BESIDE_IDENTITIES = {
+    **OF_COLUMNS,
+    "another topic": (with_column("topic", "b"), {"altered": 1}, "another topic"),
+    "another partition": (with_column("partition", 7), {"altered": 1}, "another partition"),
+    "another offset": (with_column("offset", 700), {"altered": 1}, "another offset"),
+    "no topics": (with_column("topic", None, None), {"altered": ROWS}, "another topic"),
+    "no identity": (with_column("_orderedkafka", None), {"altered": 1}, "another identity"),
+    "copies without identity": (with_copies("_orderedkafka"), {"doubled": ROWS, "altered": ROWS}, "is the same row"),
+    "copies that say nothing": (with_copies("_orderedkafka", "offset"), {"unknown": ROWS}, ""),
+}
+
+
+@pytest.mark.parametrize("lake", ["delta", "iceberg"])
+@pytest.mark.parametrize(("damage", "counts", "why"), BESIDE_IDENTITIES.values(), ids=BESIDE_IDENTITIES)
+def test_a_column_that_says_other_than_its_identity_and_a_row_without_one_are_told(
+    written: Written, audit: Any, lake: str, damage: Any, counts: dict[str, int], why: str
+) -> None:
+    write = LAKES[lake](written.folder)
+    written.load_table(lambda rows: write(damage(rows)))
+    code, found = audit()
+    assert (code, counted(found)) == (FOUND, counts)
+    assert [each["why"] for each in found["places"] if why not in each["why"]] == [] or "doubled" in counts
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize(
+    ("damage", "counts"),
+    [
+        *((damage, counts) for damage, counts, _ in OF_COLUMNS.values()),
+        (with_column("offset", None), {"missing": 1, "stray": 1}),
+        (with_column("topic", None), {"missing": 1, "stray": 1}),
+    ],
+)
+def test_a_column_of_a_file_that_is_not_as_its_record_has_it_is_told(
+    written: Written, audit: Any, kind: str, damage: Any, counts: dict[str, int]
+) -> None:
+    written.load_files(kind=kind, write=lambda rows, path: FORMATS[kind](damage(rows), path), batches=1)
+    code, found = audit()
+    assert (code, counted(found)) == (FOUND, counts)
 
 
 @pytest.mark.parametrize("lake", LAKES)

@@ -107,7 +107,7 @@ class Written:
             rows_read=len(rows),
             rows_emitted=len(rows),
             range=loaded,
-            destination=Destination(f"topic:{self.output}", copied=True, keep_order="key"),
+            destination=Destination(f"topic:{self.output}", copied=True, keep_order="key", placed_by="key"),
             before=before,
             after=self.ends(),
             read_in=Offsets(read),
@@ -189,8 +189,10 @@ def as_table(rows: Sequence[Row]) -> pa.Table:
             "partition": pa.array([place[1] for place in places], pa.int32()),
             "offset": pa.array([place[2] for place in places], pa.int64()),
             "timestamp": pa.array([(row.record.timestamp or 0) * 1_000 for row in rows], pa.int64()).cast(moment),
+            "timestampType": pa.array([0] * len(rows), pa.int32()),
             "headers": pa.array(headers, pairs),
             "order_time": pa.array([time * 1_000 for time in times], pa.int64()).cast(moment),
+            "late": pa.array([(row.source.record.timestamp or 0) < row.source.order_time for row in rows], pa.bool_()),
         }
     )
 

@@ -97,6 +97,7 @@ PLANTED: dict[str, tuple[Any, dict[str, int], str]] = {
     "a row is missing": (without, {"missing": 1}, ""),
     "a row is there twice": (again(), {"doubled": 1}, "is the same row"),
     "two rows changed places": (swapped, {"out_of_order": 2}, "lies behind"),
+    "a row lies apart from its key": (changed(partition=0), {"out_of_order": 1}, "in another partition"),
     "a row came late": (later, {"out_of_order": 1}, "lies behind"),
     "a byte of the value": (changed(value=b"value 5 of 2"), {"altered": 1}, "another value"),
     "no value": (changed(value=None), {"altered": 1}, "another value"),

@@ -19,8 +19,9 @@ from airflow_provider_orderedkafka.core.order.positions import LARGEST, TopicPar
 from airflow_provider_orderedkafka.errors import SettingError
 
 PARTITIONS = (TopicPartition("a", 0), TopicPartition("b", 1))
-COPY = Promised("r1", copied=True, headers=True, keep_order="key", emitted=10)
+COPY = Promised("r1", copied=True, headers=True, keep_order="key", emitted=10, placed_by="key")
 MADE = replace(COPY, copied=False)
+OUTPUTS = (TopicPartition("out", 0), TopicPartition("out", 1))
 STAMPS = (10, 30, 20, 40, 50)
 """Of the five records of each partition: the third is late."""
 
@@ -44,7 +45,7 @@ def source(*, without: Iterable[tuple[int, int]] = (), **facts: Any) -> Source:
         for number, stamp in enumerate(STAMPS):
             offset = 100 + number
             if (code, offset) not in set(without):
-                found.append(code, offset, stamp, offset % 2, offset * 10 + code, 7)
+                found.append(code, offset, stamp, 0, offset % 2 + 1, offset * 10 + code, 7)
     known: dict[str, Any] = {"certain": [100, 100], "read": [5, 5], **facts}
     return Source(
         partitions=PARTITIONS,
@@ -67,14 +68,19 @@ def found(*given: Row, **facts: Any) -> Found:
         stamp = STAMPS[row.offset - 100] if 100 <= row.offset < 105 else 0
         has: dict[str, int] = {
             "time": order_time(row.offset) if 100 <= row.offset < 105 else 0,
+            "code": row.code,
+            "offset": row.offset,
             "timestamp": stamp,
-            "key": row.offset % 2,
+            "timestampType": 0,
+            "key": row.offset % 2 + 1,
             "value": row.offset * 10 + row.code,
             "headers": 7,
+            "late": row.offset == 102,
+            "other": 0,
             **row.changed,
         }
-        columns.append(row.code, row.offset, row.ordinal, row.dead, *has.values(), row.place, at)
-    return Found(columns, ("out[0]", "out[1]"), **facts)
+        columns.append(row.ordinal, row.dead, *has.values(), row.place, at)
+    return Found(columns, OUTPUTS, **facts)
 
 
 def whole() -> list[Row]:
@@ -116,6 +122,9 @@ def test_a_row_that_is_there_twice_is_found_with_both_places() -> None:
         ("headers", "another headers"),
         ("timestamp", "another timestamp"),
         ("time", "another order time"),
+        ("timestampType", "another timestampType"),
+        ("late", "another late"),
+        ("other", "another topic and partition"),
     ],
 )
 def test_a_row_that_differs_from_its_record_is_found_with_what_differs(name: str, said: str) -> None:
@@ -143,7 +152,7 @@ def test_rows_of_a_key_that_changed_places_are_found_and_those_of_different_keys
 def test_order_by_partition_is_of_all_rows_in_it_and_each_partition_has_its_own() -> None:
     swapped = whole()
     swapped[0], swapped[2] = swapped[2], swapped[0]
-    promised = replace(COPY, keep_order="partition")
+    promised = replace(COPY, keep_order="partition", placed_by="row")
     assert told(compare(promised, source(), found(*swapped)))["out_of_order"] >= 1
     split = [replace(row, place=row.code) for row in sorted(whole(), key=lambda row: row.code)]
     assert told(compare(promised, source(), found(*split))) == {}
@@ -226,11 +235,60 @@ def test_of_what_a_transform_made_each_record_may_have_no_row_or_several_without
     assert says(last.places[0].why, "4 rows ... 3")
     more = compare(replace(MADE, emitted=4), source(), found(*several, Row(0, 101)))
     assert told(more) == {"stray": 1}
-    assert told(compare(replace(MADE, emitted=None), source(), found(*several[:3]))) == {}
 
 
-def test_rows_that_name_no_record_leave_it_open() -> None:
+@pytest.mark.parametrize("rows", [10, 5, 0])
+def test_where_the_report_is_not_certain_of_its_rows_nothing_proves_that_all_are_there(rows: int) -> None:
+    done = compare(replace(MADE, certain=False), source(), found(*whole()[:rows]))
+    assert told(done) == {"unknown": max(10 - rows, 1)}
+    assert OfRange("r1", done).verdict == "unknown"
+
+
+def moved(*rows: Row) -> list[Row]:
+    return [replace(row, place=1) if row in rows else row for row in whole()]
+
+
+@pytest.mark.parametrize(
+    ("promised", "facts", "counts"),
+    [
+        (COPY, {}, {"out_of_order": 1}),
+        (replace(COPY, keep_order="partition"), {}, {"out_of_order": 1}),
+        (MADE, {}, {"out_of_order": 1}),
+        (replace(COPY, keep_order="none"), {}, {}),
+        (COPY, {"grown": True}, {"unknown": 1}),
+        (replace(COPY, placed_by=""), {}, {"unknown": 1}),
+        (replace(MADE, placed_by="row"), {}, {"unknown": 1}),
+    ],
+)
+def test_a_row_apart_from_the_others_of_its_key_is_told_unless_it_may_be_there(
+    promised: Promised, facts: dict[str, Any], counts: dict[str, int]
+) -> None:
+    done = compare(promised, source(), found(*moved(Row(0, 102)), **facts))
+    assert told(done) == counts
+    assert places(done) == [("out_of_order", "a[0]@102", "out[1]@3")] * counts.get("out_of_order", 0)
+    by_key = [replace(row, place=row.offset % 2) for row in whole()]
+    assert told(compare(promised, source(), found(*by_key, **facts))) == {}
+
+
+def test_rows_that_name_their_partition_have_to_lie_in_the_one_that_their_record_has() -> None:
+    by_row = replace(COPY, placed_by="row")
+    there = [replace(row, place=row.code) for row in whole()]
+    assert told(compare(by_row, source(), found(*there))) == {}
+    astray = [replace(row, place=0) if row == Row(1, 103, place=1) else row for row in there]
+    done = compare(by_row, source(), found(*astray))
+    assert [(each.what, each.record, each.why) for each in done.places] == [
+        ("altered", "b[1]@103", "another partition")
+    ]
+
+
+def test_an_empty_key_may_lie_anywhere_as_some_partitioners_take_it_for_none() -> None:
+    empty = [replace(row, changed={"key": hash(b"")}) for row in moved(Row(0, 102))]
+    assert told(compare(MADE, source(), found(*empty))) == {"unknown": 1}
+
+
+def test_rows_that_name_no_record_or_no_range_leave_it_open() -> None:
     assert told(compare(replace(MADE, emitted=5), source(), found(*whole()[:4], nameless=1))) == {"unknown": 1}
+    assert told(compare(COPY, source(), found(*whole(), silent=3))) == {"unknown": 3}
 
 
 def test_so_many_places_are_kept_of_each_finding_and_all_are_counted() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ...core.batches import Batch, Doubt, Note, Tally
 from ...core.documents import Destination, Ends
-from ...core.lanes import KeepOrder, Placement
+from ...core.lanes import KeepOrder, PlacedBy, Placement
 from ...core.order.positions import Offsets, TopicPartition
 from ...errors import TaskFailedError
 from ...kafka.provenance import ORDINAL
@@ -75,6 +75,7 @@ class OutputTopics:
     def destination(self, *, copied: bool, keep_order: KeepOrder) -> Destination:
         settings = self.settings
         dead = settings.dead_letter_topic
+        by_key: PlacedBy = "" if settings.config.get("partitioner") == "random" else "key"
         return Destination(
             output=f"topic:{settings.topic or ','.join(settings.output_topics)}",
             dead_letters="" if dead is None else f"topic:{dead}",
@@ -82,6 +83,7 @@ class OutputTopics:
             identity=settings.source is not None,
             headers=settings.use_headers,
             keep_order=keep_order,
+            placed_by="row" if settings.use_partition == "always" else by_key,
         )
 
     def may_double(self, batch: Batch) -> int | None:
