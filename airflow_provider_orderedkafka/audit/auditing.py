@@ -6,11 +6,12 @@ from dataclasses import asdict, dataclass, field
 from itertools import islice
 from typing import Any, Final, Literal
 
-from ..core.documents import Report
+from ..core.documents import Ledger, Report
 from ..core.notation.spelling import counted
 from ..core.status import COUNTED, AuditRow
 from ..errors import FINAL, TEMPORARY
-from .comparing import FINDINGS, UNKNOWN, Compared, Found, Promised, compare
+from .comparing import FINDINGS, UNKNOWN, Compared, Finding, Found, Promised, compare
+from .following import breaks, lost
 from .messages import OutputTopics, Turns, named_topics, read_source
 from .tables import CannotReadError, read_table
 
@@ -114,8 +115,13 @@ class Clusters:
     output: Mapping[str, str]
 
 
-def audit(reports: Mapping[str, Report | None], clusters: Clusters, most: int = 20) -> Audit:
-    """Audit ranges by their reports; None is one that is not loaded yet. `most` bounds the places of each finding."""
+def audit(
+    reports: Mapping[str, Report | None], clusters: Clusters, most: int = 20, ledger: Ledger | None = None
+) -> Audit:
+    """Audit ranges by their reports; None is one that is not loaded yet. `most` bounds the places of each finding.
+
+    With the `ledger` the reports are all that there are of its load, and have to follow each other as that says.
+    """
     done: dict[str, OfRange] = {}
     ready: list[Report] = []
     for range_id, report in reports.items():
@@ -137,7 +143,21 @@ def audit(reports: Mapping[str, Report | None], clusters: Clusters, most: int = 
                 report.range_id, compared, _output(report), may_be_doubled=report.may_be_doubled
             )
         others, silent = max(others, outputs.others, key=Counter.total), max(silent, outputs.silent)
-    return Audit(tuple(done[range_id] for range_id in reports), others, silent)
+    if ledger is not None:
+        _follow(ledger, reports, done)
+    return Audit(tuple(done[range_id] for range_id in dict.fromkeys([*reports, *done])), others, silent)
+
+
+def _follow(ledger: Ledger, reports: Mapping[str, Report | None], done: dict[str, OfRange]) -> None:
+    """Add what is wrong between the ranges of a ledger, and those that nobody can find."""
+    for name, (rows, why) in lost(ledger, reports).items():
+        done[name] = OfRange(name, _unknown(max(rows, 1), f"{why}, and no report of that is here"))
+    for each in breaks(ledger, reports):
+        compared = done[each.range_id].compared
+        if each.what == UNKNOWN:
+            compared.leave_open(each.offsets, each.why)
+        else:
+            compared.add(each.what, each.offsets, iter([Finding(each.what, each.at, why=each.why)]), 1)
 
 
 def _compared(report: Report, clusters: Clusters, found: Found, most: int) -> Compared:

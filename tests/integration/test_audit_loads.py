@@ -1,5 +1,6 @@
 """Nothing is found in what real loads wrote, however they were interrupted and limited."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,8 @@ from support.audited import audited, counted
 from support.records import Records
 from support.topics import Topics
 
+from airflow_provider_orderedkafka.core.documents import Report
+from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 from airflow_provider_orderedkafka.spark.table_sink import table_sink
 from airflow_provider_orderedkafka.spark.tables import table
 
@@ -43,6 +46,30 @@ def test_ranges_by_hand_with_a_row_limit_and_late_records_are_clean(
     found = clean(app, capfd)
     assert [each["rows"] for each in found["ranges"]] == [70, 90, 30]
     assert found["late"] > 0
+    check_that_the_ledger_is_walked(app, capfd, source)
+
+
+def check_that_the_ledger_is_walked(app: Application, capfd: Any, source: str) -> None:
+    """A folder that is gone, and a hole and an overlap between ranges, are told at the range."""
+    first, second, third = sorted(each for each in app.checkpoint.iterdir() if each.name.startswith("range-"))
+    second.rename(app.folder / "gone")
+    code, found = audited(app.servers, app.checkpoint, capfd)
+    verdicts = {each["range"]: each["verdict"] for each in found["ranges"]}
+    assert (code, counted(found), verdicts.pop(second.name)) == (65, {"unknown": 90}, "unknown")
+    assert verdicts == {first.name: "clean", third.name: "clean"}
+    (app.folder / "gone").rename(second)
+    whole = (third / "report.json").read_text()
+    for moved, what in ((2, "missing"), (-2, "doubled")):
+        report = Report.from_text(whole)
+        at = TopicPartition(source, 0)
+        start = report.range.start
+        offsets = start.offsets.updated({at: start.offsets[at] + moved})
+        wrong = replace(report, range=replace(report.range, start=replace(start, offsets=offsets)))
+        (third / "report.json").write_text(wrong.to_text())
+        code, found = audited(app.servers, app.checkpoint, capfd)
+        edge = at.at(start.offsets[at] + min(moved, 0))
+        told = [(each["range"], each["what"]) for each in found["places"] if each["record"] == edge]
+        assert (code, (third.name, what) in told) == (65, True)
 
 
 @pytest.mark.parametrize("lane", ["frames", "direct"])

@@ -10,11 +10,15 @@ import fastavro
 import numpy as np
 import pytest
 from support.messages import says
+from support.runs import LOAD, PARTITION, TOPICS, a_range, a_report, place
 
 from airflow_provider_orderedkafka.audit.auditing import OfRange
 from airflow_provider_orderedkafka.audit.comparing import Compared, Found, Promised, compare
+from airflow_provider_orderedkafka.audit.following import breaks, lost
 from airflow_provider_orderedkafka.audit.numbers import Source, in_order, records, rows
 from airflow_provider_orderedkafka.audit.tables import files_of
+from airflow_provider_orderedkafka.core.documents import Ledger, Report
+from airflow_provider_orderedkafka.core.lifecycle import committed, first_look, opened, rewound, submitted
 from airflow_provider_orderedkafka.core.order.positions import LARGEST, TopicPartition
 from airflow_provider_orderedkafka.errors import SettingError
 
@@ -295,6 +299,71 @@ def test_so_many_places_are_kept_of_each_finding_and_all_are_counted() -> None:
     done = compare(COPY, source(), found(), most=3)
     assert (told(done), len(done.places)) == ({"missing": 10}, 3)
     assert any(says(line, "7 ... missing") for line in OfRange("r1", done).lines())
+
+
+def a_load() -> tuple[Ledger, dict[str, Report | None]]:
+    """Three ranges of ten offsets each, committed one after the other."""
+    ledger = first_look(LOAD, instance="i", home_dag="d", place=place(0), topics=TOPICS, now=0)
+    reports: dict[str, Report | None] = {}
+    for revision in range(3):
+        loaded = a_range(f"r{revision + 1}", revision=revision, start=10 * revision, end=10 * revision + 10)
+        report = a_report(loaded, attempt=1)
+        ledger = committed(
+            submitted(opened(ledger, loaded.id, "d/a"), "c", "here"), loaded, report, "d/a", now=revision
+        )
+        reports[loaded.id] = report
+    return ledger, reports
+
+
+def replanned(report: Report | None, **changes: Any) -> Report:
+    assert report is not None
+    return replace(report, range=replace(report.range, **changes))
+
+
+def told_between(ledger: Ledger, reports: dict[str, Report | None]) -> list[tuple[str, str, int, str]]:
+    return [(each.range_id, each.what, each.offsets, each.at) for each in breaks(ledger, reports)]
+
+
+def test_ranges_that_follow_each_other_are_as_the_ledger_says() -> None:
+    ledger, reports = a_load()
+    assert (told_between(ledger, reports), lost(ledger, reports)) == ([], {})
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"r2": {"start": place(13)}}, [("r2", "missing", 3, f"{PARTITION}@10")]),
+        ({"r2": {"start": place(8)}}, [("r2", "doubled", 2, f"{PARTITION}@8")]),
+        ({"r3": {"start": place(10), "ledger_revision": 1}}, [("r3", "doubled", 10, f"{PARTITION}@10")]),
+        ({"r3": {"ledger_revision": 7}}, [("r3", "unknown", 1, "")]),
+    ],
+    ids=["a hole", "an overlap", "loaded twice", "moved by nobody knows whom"],
+)
+def test_a_range_that_does_not_begin_where_the_one_before_has_stopped_is_told(
+    changes: dict[str, Any], told: list[tuple[str, str, int, str]]
+) -> None:
+    ledger, reports = a_load()
+    wrong = reports | {name: replanned(reports[name], **how) for name, how in changes.items()}
+    assert told_between(ledger, wrong) == told
+
+
+def test_a_ledger_that_stands_behind_the_last_range_is_told_and_one_that_a_person_has_moved_is_not() -> None:
+    ledger, reports = a_load()
+    assert told_between(replace(ledger, place=place(35)), reports) == [("r3", "missing", 5, f"{PARTITION}@30")]
+    moved = rewound(ledger, place(100), "me", "why", 9, topics={})
+    later = a_report(a_range("r4", revision=4, start=100, end=110), attempt=1)
+    assert told_between(moved, {**reports, "r4": later}) == []
+
+
+@pytest.mark.parametrize("left", [{}, {"r2": None}])
+def test_a_range_that_the_ledger_has_and_whose_folder_or_report_is_gone_is_told(left: dict[str, None]) -> None:
+    ledger, reports = a_load()
+    del reports["r2"]
+    here = {**reports, **left}
+    assert [(name, rows) for name, (rows, _) in lost(ledger, here).items()] == [("r2", 10)]
+    assert told_between(ledger, here) == []
+    begun = submitted(opened(ledger, "r4", "d/a"), "c", "here")
+    assert [*lost(begun, here)] == ["r2", "r4"]
 
 
 def damaged(file: bytes) -> dict[str, bytes]:

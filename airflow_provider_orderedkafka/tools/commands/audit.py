@@ -10,28 +10,32 @@ something is not, or cannot be known any more, and with 75 if ranges are not loa
 import argparse
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from ...core.documents import Report
+from ...core.documents import Ledger, Report
 from ...core.notation.spelling import meant
 from ...errors import SettingError
 from ...kafka.clients.config import KafkaConfig
-from ...locations import local_root, reports_at
+from ...load import OrderedLoad
+from ...loads.ledger import AIRFLOW, store_in
+from ...locations import local_root, location_for, open_location, reports_at
 from ...outputs import OF_THE_SINK, OPTIONS_VARIABLE
-from .at_airflow import airflow
+from .at_airflow import airflow, store_of
 from .plan import defined_in
 
 PLACES = 20
 
 
 class Where(NamedTuple):
-    """Where the reports of a load are, and how its clusters are reached."""
+    """Where the reports of a load are, its ledger, and how its clusters are reached."""
 
     checkpoint: str
     source: Mapping[str, str]
     output: Mapping[str, str]
+    ledger: Callable[[], Ledger | None]
     load: str | None = None
 
 
@@ -56,7 +60,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     where = _by_hand(arguments) if arguments.dag_file is None else _of_a_dag(arguments)
     reports = _chosen(where, arguments.range)
-    found = audit(reports, Clusters(where.source, where.output), arguments.places)
+    ledger = None if arguments.range else where.ledger()
+    found = audit(reports, Clusters(where.source, where.output), arguments.places, ledger)
     print(json.dumps(found.to_json()) if arguments.json else found.text)
     return found.exit_code
 
@@ -68,7 +73,8 @@ def _by_hand(arguments: argparse.Namespace) -> Where:
     of_sink = {name.removeprefix(OF_THE_SINK): options.pop(name) for name in [*options] if name.startswith(OF_THE_SINK)}
     source = KafkaConfig.from_options(options)
     output = KafkaConfig.from_options({**of_sink, **_options(arguments.sink_option, "--sink-option")}, source)
-    return Where(arguments.checkpoint, source, output)
+    store = store_in("by hand", open_location(arguments.checkpoint))
+    return Where(arguments.checkpoint, source, output, store.ledger)
 
 
 def _of_environment() -> dict[str, str]:
@@ -99,7 +105,13 @@ def _of_a_dag(arguments: argparse.Namespace) -> Where:
         outputs = (getattr(getattr(each, "to", None), "kafka_conn_id", None) for each in tasks)
         output = next(filter(None, outputs), load.kafka_conn_id)
         source = OrderedKafkaHook(load.kafka_conn_id).config
-        return Where(found or local_root(load.name), source, OrderedKafkaHook(output).config, load.name)
+        to = OrderedKafkaHook(output).config
+        return Where(found or local_root(load.name), source, to, partial(_ledger_of, load), load.name)
+
+
+def _ledger_of(load: OrderedLoad) -> Ledger | None:
+    with airflow():
+        return store_of(load.name, location_for(load.name, load.ledger) or AIRFLOW).ledger()
 
 
 def _chosen(where: Where, range_id: str | None) -> dict[str, Report | None]:

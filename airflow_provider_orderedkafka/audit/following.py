@@ -1,0 +1,78 @@
+"""Whether the ranges of a load follow each other as its ledger says: none is gone, no offset is in none or in two."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from ..core.documents import Ledger, Report
+from ..core.order.positions import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """Where a range, or the ledger behind the last one, does not begin where the range before has stopped."""
+
+    range_id: str
+    what: Literal["missing", "doubled", "unknown"]
+    offsets: int
+    at: str
+    why: str
+
+
+def lost(ledger: Ledger, reports: Mapping[str, Report | None]) -> dict[str, tuple[int, str]]:
+    """The ranges that the ledger has, and of which no report, or not even a folder, is here: their rows, and why."""
+    loaded = {name for name, report in reports.items() if report is not None and report.complete}
+    found = {
+        each.range_id: (each.rows, f"the ledger says that it was committed at revision {each.revision}")
+        for each in ledger.outcomes
+        if each.kind == "committed" and each.range_id not in loaded
+    }
+    opened = ledger.open
+    if opened is not None and opened.attempt and opened.range_id not in reports:
+        found[opened.range_id] = (0, f"the ledger says that attempt {opened.attempt} of it was begun")
+    return found
+
+
+def breaks(ledger: Ledger, reports: Mapping[str, Report | None]) -> Iterator[Break]:
+    """The holes and overlaps. Where the ledger was moved by hand, or a range is gone, the next one begins anywhere."""
+    found = [each for each in reports.values() if each is not None and each.complete]
+    mine = [each for each in found if each.range.kind == "incremental" and each.range.load == ledger.load]
+    stood: dict[TopicPartition, tuple[int, str]] = {}
+    next_revision = -1
+    for report in sorted(mine, key=lambda each: (each.range.ledger_revision, each.started_at)):
+        loaded = report.range
+        if loaded.ledger_revision > next_revision >= 0:
+            yield from _unexplained(ledger, range(next_revision + 1, loaded.ledger_revision + 1), loaded.id)
+            stood = {}
+        stops = {each: report.stop.offsets.get(each, start) for each, start in loaded.start.offsets.items()}
+        for each, start in loaded.start.offsets.items():
+            yield from _between(each, stood.get(each), (start, stops[each]), loaded.id, who="this one begins")
+        stood |= {each: (stop, loaded.id) for each, stop in stops.items()}
+        next_revision = loaded.ledger_revision + 1
+    if next_revision == ledger.revision:
+        for each, before in stood.items():
+            place = max(ledger.place.offsets.get(each, 0), before[0])
+            yield from _between(each, before, (place, place), before[1], who="the ledger stands")
+
+
+def _unexplained(ledger: Ledger, revisions: range, range_id: str) -> Iterator[Break]:
+    known = {each.revision for each in ledger.outcomes if each.kind != "abandoned"}
+    gone = [each for each in revisions if each not in known]
+    if gone:
+        why = f"what moved the ledger to revision {gone[0]} is not known any more: neither it nor a range here says it"
+        yield Break(range_id, "unknown", 1, "", why)
+
+
+def _between(
+    partition: TopicPartition, before: tuple[int, str] | None, span: tuple[int, int], range_id: str, *, who: str
+) -> Iterator[Break]:
+    """What lies between where the one before has stopped and where this one begins."""
+    start, stop = span
+    stood, name = before or (start, "")
+    twice = min(stood, stop) - start
+    where = f"range {name} has stopped at {partition.at(stood)}, and {who} at {partition.at(start)}"
+    if start > stood:
+        offsets = start - stood
+        yield Break(range_id, "missing", offsets, partition.at(stood), f"{offsets:,} offsets are in no range: {where}")
+    elif twice > 0:
+        yield Break(range_id, "doubled", twice, partition.at(start), f"{twice:,} offsets are in two ranges: {where}")
