@@ -349,8 +349,9 @@ def _compared(batch: pa.RecordBatch) -> dict[str, Iterable[int]]:
 
 def _milliseconds(column: pa.Array) -> Ints:
     """Times as Kafka has them; one that is null, or lies between two milliseconds, is no time of Kafka's."""
-    kept = column.cast(pa.timestamp("us", "UTC"), safe=False).cast(pa.int64()).fill_null(-1)
-    found, rest = np.divmod(kept.to_numpy(zero_copy_only=False), 1_000)
+    unit, each = ("ns", 1_000_000) if getattr(column.type, "unit", "") == "ns" else ("us", 1_000)
+    kept = column.cast(pa.timestamp(unit, "UTC"), safe=False).cast(pa.int64()).fill_null(-1)
+    found, rest = np.divmod(kept.to_numpy(zero_copy_only=False), each)
     return np.where(rest == 0, found, -3)
 
 
