@@ -88,8 +88,22 @@ def test_a_table_is_made_by_day_and_each_batch_is_one_commit_and_one_file_in_ord
     assert one_after_the_other(files.values()) == sorted(row for file in files.values() for row in file)
 
 
-@of(DELTA)
-def test_a_table_is_proved_without_spark_and_a_row_that_was_deleted_or_added_is_found(
+SET = (
+    "key = X'00'",
+    "value = NULL",
+    "topic = 'another'",
+    "partition = NULL",
+    "offset = offset + 1",
+    "late = NOT late",
+    "timestampType = 1",
+    "timestamp = timestamp + INTERVAL 1 MICROSECOND",
+    "order_time = order_time - INTERVAL 1 SECOND",
+    "_orderedkafka = NULL",
+)
+"""What somebody does to the columns of one row each, from offset 10 of partition 1 on."""
+
+
+def test_a_table_is_proved_without_spark_and_whatever_was_done_to_a_row_is_found_with_its_place(
     loading: MakeLoading, kafka: Any, capfd: Any
 ) -> None:
     load = loading()
@@ -99,10 +113,14 @@ def test_a_table_is_proved_without_spark_and_a_row_that_was_deleted_or_added_is_
     assert (code, counted(found), found["ranges"][0]["rows"]) == (0, {}, 90)
     load.lake.sql(f"INSERT INTO {load.table} SELECT * FROM {load.table} WHERE partition = 1 AND offset = 3")
     load.lake.sql(f"DELETE FROM {load.table} WHERE partition = 0 AND offset = 5")
+    for offset, what in enumerate(SET, 10):
+        row = f"_orderedkafka.partition = 1 AND _orderedkafka.offset = {offset}"
+        load.lake.sql(f"UPDATE {load.table} SET {what} WHERE {row}")
     code, found = audited(kafka.bootstrap_servers, load.checkpoint, capfd)
-    assert (code, counted(found)) == (65, {"missing": 1, "doubled": 1})
+    assert (code, counted(found)) == (65, {"missing": 1, "doubled": 1, "altered": len(SET)})
     [topic] = load.loaded.topics
-    assert sorted(place["record"] for place in found["places"]) == [f"{topic}[0]@5", f"{topic}[1]@3"]
+    altered = {f"{topic}[1]@{offset}" for offset, _ in enumerate(SET, 10)}
+    assert {place["record"] for place in found["places"]} == {f"{topic}[0]@5", f"{topic}[1]@3", *altered}
 
 
 def test_a_large_batch_is_several_files_in_order_whatever_the_table_asks(

@@ -3,6 +3,7 @@
 AUDIT = "airflow_provider_orderedkafka/audit"
 COMPARED = ("tests/unit/test_audit.py",)
 TOPICS = "tests/integration/test_audit.py"
+LOADS = "tests/integration/test_audit_loads.py"
 TABLES = "tests/integration/test_audit_tables.py"
 TASK = "tests/airflow/test_audit.py"
 
@@ -100,7 +101,7 @@ MUTANTS = [
     (
         "how many rows the report says is not compared",
         f"{AUDIT}/comparing.py",
-        {"if self.promised.emitted is not None:": "if self.promised.emitted == -1:"},
+        {"elif wrong > 0:": "elif wrong > there:"},
         COMPARED,
     ),
     (
@@ -168,5 +169,66 @@ MUTANTS = [
         "airflow_provider_orderedkafka/operators/audit.py",
         {'if row.verdict == "unknown":': 'if row.verdict == "wrong":'},
         (f"{TASK}::test_what_cannot_be_known_skips_the_audit_and_says_why",),
+    ),
+    (
+        "a sum that the report is not certain of proves that all is there",
+        f"{AUDIT}/comparing.py",
+        {"if not self.promised.certain:": "if not (self.promised.certain or there):"},
+        COMPARED,
+    ),
+    (
+        "the rows of a key may be in any partition",
+        f"{AUDIT}/comparing.py",
+        {"which[order[of_place != home[of_key]]]": "which[order[of_place != of_place]]"},
+        COMPARED,
+    ),
+    (
+        "rows of a key that partitions were added for are out of order",
+        f"{AUDIT}/comparing.py",
+        {' != "key" or self.found.grown)': ' != "key")'},
+        COMPARED,
+    ),
+    (
+        "rows that name their partition may be in another one",
+        f"{AUDIT}/comparing.py",
+        {'wrong["partition"] |= self._elsewhere(which)': 'wrong["partition"] |= self._elsewhere(which) & False'},
+        COMPARED,
+    ),
+    (
+        "what a row of a table says in its own columns is not compared",
+        f"{AUDIT}/tables.py",
+        {"wrong = [here != there for": "wrong = [here != here for"},
+        (f"{TABLES}::test_a_column_that_says_other_than_its_identity_and_a_row_without_one_are_told",),
+    ),
+    (
+        "rows of a table without an identity are of nobody",
+        f"{AUDIT}/tables.py",
+        {"if silent.true_count:": "if silent.true_count < 0:"},
+        (f"{TABLES}::test_a_column_that_says_other_than_its_identity_and_a_row_without_one_are_told",),
+    ),
+    (
+        "a nanosecond is no time",
+        f"{AUDIT}/tables.py",
+        {'("ns", 1_000_000) if': '("us", 1_000) if'},
+        (f"{LOADS}::test_whatever_is_done_to_a_row_of_a_real_load_into_files_is_found_with_its_place",),
+    ),
+    (
+        "a hole between two ranges is none",
+        f"{AUDIT}/following.py",
+        {"if start > stood:": "if start > stood + start:"},
+        COMPARED,
+    ),
+    ("an overlap of two ranges is none", f"{AUDIT}/following.py", {"elif twice > 0:": "elif twice > start:"}, COMPARED),
+    (
+        "a range whose folder is gone is not asked for",
+        f"{AUDIT}/following.py",
+        {"and each.range_id not in loaded": "and each.range_id in reports and each.range_id not in loaded"},
+        COMPARED,
+    ),
+    (
+        "an audit of a load does not ask its ledger",
+        "airflow_provider_orderedkafka/tools/commands/audit.py",
+        {"None if arguments.range else where.ledger()": "None"},
+        (f"{LOADS}::test_ranges_by_hand_with_a_row_limit_and_late_records_are_clean",),
     ),
 ]
