@@ -11,8 +11,8 @@ from ..core.notation.spelling import counted
 from ..core.status import COUNTED, AuditRow
 from ..errors import FINAL, TEMPORARY
 from .comparing import FINDINGS, UNKNOWN, Compared, Finding, Found, Promised, compare
-from .following import breaks, lost
-from .messages import OutputTopics, Turns, named_topics, read_source
+from .following import Turns, breaks, lost, named_topics
+from .messages import OutputTopics, read_source
 from .tables import CannotReadError, read_table
 
 MOST_ROWS: Final = 2_000_000

@@ -1,11 +1,65 @@
-"""Whether the ranges of a load follow each other as its ledger says: none is gone, no offset is in none or in two."""
+"""How the ranges of a load follow each other: the rows of a later one lie behind those of an earlier one.
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Literal
+And as its ledger says: none is gone, and no offset is in none or in two.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Self
+
+from confluent_kafka import Message
 
 from ..core.documents import Ledger, Report
+from ..core.lanes import KeepOrder
 from ..core.order.positions import TopicPartition
+
+
+@dataclass
+class Turns:
+    """In which order ranges of one load were loaded, and whose rows lie where: those of a later one lie behind.
+
+    Where order is kept by keys, the rows of each key; only of incremental loads, whose ranges follow each other.
+    """
+
+    places: Mapping[bytes, tuple[str, int, KeepOrder, frozenset[str]]]
+    newest: dict[tuple[Any, ...], bytes] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, reports: Sequence[Report]) -> Self:
+        known = [
+            (each.range, each.destination)
+            for each in sorted(reports, key=_begun)
+            if each.range.kind == "incremental" and each.destination is not None
+        ]
+        return cls(
+            {
+                loaded.id.encode(): (loaded.load, turn, to.keep_order, frozenset(named_topics(to.output)))
+                for turn, (loaded, to) in enumerate(known)
+                if to.keep_order != "none"
+            }
+        )
+
+    def before(self, name: bytes, message: Message, row: tuple[int, int, int, int, bytes]) -> str:
+        """The range whose turn comes later, and whose row lies before this one; empty if there is none."""
+        load, turn, keep_order, topics = self.places.get(name, ("", 0, "none", frozenset()))
+        if message.topic() not in topics or len(self.places) == 1:
+            return ""
+        key = message.key() if message.key() is not None else (row[1], row[4])
+        group = (load, keep_order, message.topic(), message.partition(), key if keep_order == "key" else None)
+        newest = self.newest.get(group, name)
+        if self.places[newest][1] > turn:
+            return newest.decode()
+        self.newest[group] = name
+        return ""
+
+
+def _begun(report: Report) -> tuple[int, int]:
+    return (report.range.ledger_revision, report.started_at)
+
+
+def named_topics(output: str) -> list[str]:
+    kind, _, names = output.partition(":")
+    return [name for name in names.split(",") if name] if kind == "topic" else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +93,7 @@ def breaks(ledger: Ledger, reports: Mapping[str, Report | None]) -> Iterator[Bre
     mine = [each for each in found if each.range.kind == "incremental" and each.range.load == ledger.load]
     stood: dict[TopicPartition, tuple[int, str]] = {}
     next_revision = -1
-    for report in sorted(mine, key=lambda each: (each.range.ledger_revision, each.started_at)):
+    for report in sorted(mine, key=_begun):
         loaded = report.range
         if loaded.ledger_revision > next_revision >= 0:
             yield from _unexplained(ledger, range(next_revision + 1, loaded.ledger_revision + 1), loaded.id)

@@ -10,7 +10,6 @@ import numpy as np
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Message
 
 from ..core.documents import Isolation, Range, Report
-from ..core.lanes import KeepOrder
 from ..core.notation.subscriptions import Discovery, Named
 from ..core.order.positions import LARGEST, TopicPartition
 from ..errors import DocumentError, SettingError, UnknownTopicError
@@ -19,6 +18,7 @@ from ..kafka.lookup.topics import discover, high_ends, log_starts
 from ..kafka.provenance import HEADER, located
 from ..kafka.read.columns import headers_of
 from .comparing import Found
+from .following import Turns, named_topics
 from .numbers import UNCOMPARED, Columns, Ints, Source, in_order, of_headers, records, rows
 
 Spans = Mapping[TopicPartition, tuple[int, int]]
@@ -112,7 +112,7 @@ class OutputTopics:
 
     config: Mapping[str, str]
     reports: Sequence[Report]
-    turns: "Turns"
+    turns: Turns
     others: Counter[str] = field(default_factory=Counter)
     silent: int = 0
 
@@ -165,45 +165,6 @@ class OutputTopics:
         later = self.turns.before(name, message, row)
         if of is not None:
             of.take(message, headers, row, later)
-
-
-@dataclass
-class Turns:
-    """In which order ranges of one load were loaded, and whose rows lie where: those of a later one lie behind.
-
-    Where order is kept by keys, the rows of each key; only of incremental loads, whose ranges follow each other.
-    """
-
-    places: Mapping[bytes, tuple[str, int, KeepOrder, frozenset[str]]]
-    newest: dict[tuple[Any, ...], bytes] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, reports: Sequence[Report]) -> Self:
-        known = [
-            (each.range, each.destination)
-            for each in sorted(reports, key=_begun)
-            if each.range.kind == "incremental" and each.destination is not None
-        ]
-        return cls(
-            {
-                loaded.id.encode(): (loaded.load, turn, to.keep_order, frozenset(named_topics(to.output)))
-                for turn, (loaded, to) in enumerate(known)
-                if to.keep_order != "none"
-            }
-        )
-
-    def before(self, name: bytes, message: Message, row: tuple[int, int, int, int, bytes]) -> str:
-        """The range whose turn comes later, and whose row lies before this one; empty if there is none."""
-        load, turn, keep_order, topics = self.places.get(name, ("", 0, "none", frozenset()))
-        if message.topic() not in topics or len(self.places) == 1:
-            return ""
-        key = message.key() if message.key() is not None else (row[1], row[4])
-        group = (load, keep_order, message.topic(), message.partition(), key if keep_order == "key" else None)
-        newest = self.newest.get(group, name)
-        if self.places[newest][1] > turn:
-            return newest.decode()
-        self.newest[group] = name
-        return ""
 
 
 @dataclass
@@ -269,20 +230,11 @@ class _Mine:
         )
 
 
-def _begun(report: Report) -> tuple[int, int]:
-    return (report.range.ledger_revision, report.started_at)
-
-
 def topics_of(report: Report) -> list[str]:
     """Those that a range may have written to."""
     to, before = report.destination, report.before
     named = [] if to is None else [*named_topics(to.output), *named_topics(to.dead_letters)]
     return [*named, *(() if before is None else before.ids)]
-
-
-def named_topics(output: str) -> list[str]:
-    kind, _, names = output.partition(":")
-    return [name for name in names.split(",") if name] if kind == "topic" else []
 
 
 def _there(config: Mapping[str, str], names: set[str]) -> tuple[Discovery, set[str]]:
