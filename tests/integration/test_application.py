@@ -43,7 +43,7 @@ def test_a_plain_copy_has_every_record_once_unchanged_and_in_order_for_each_key(
     assert dict(report.read_in) == Counter(each.position[:2] for each in expected)
     assert report.range == loaded
     assert report.destination == Destination(
-        f"topic:{output}", copied=transform is None, headers=True, keep_order="key"
+        f"topic:{output}", copied=transform is None, headers=True, keep_order="key", placed_by="key"
     )
     assert report.before is not None
     assert report.after is not None

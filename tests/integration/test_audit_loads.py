@@ -193,3 +193,30 @@ def test_whatever_is_done_to_a_row_of_a_real_load_into_files_is_found_with_its_p
     for how, (plant, what) in {**WRONG, **OF_FILES}.items():
         parquet.write_table(table.from_pylist(plant(table.to_pylist()), table.schema), file)
         check_what_is_found(app, capfd, table.to_pylist(), what, how)
+
+
+def spread(records: Any) -> Any:
+    return (
+        records.selectExpr("*", "cast(offset % 5 % 2 AS int) AS there")
+        .drop("partition")
+        .withColumnRenamed("there", "partition")
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "transform", "counts"),
+    [
+        (["usePartition=true"], None, set()),
+        (["usePartition=true", "keepOrder=partition"], spread, {"unknown"}),
+        (["usePartition=true", "keepOrder=none"], spread, set()),
+        (["kafka.partitioner=consistent"], None, set()),
+    ],
+)
+def test_where_rows_name_their_partition_a_copy_is_clean_and_keys_that_a_transform_spreads_are_unknown(
+    app: Application, topics: Topics, records: Records, capfd: Any, options: list[str], transform: Any, counts: set[str]
+) -> None:
+    source, output = topics.create("a", 3), topics.create("out", 3)
+    records.produce(source, some())
+    argv = [each for option in options for each in ("--sink-option", option)]
+    app.run("--output-topic", output, *everything(source), *argv, transform=transform)
+    assert set(counted(audited(app.servers, app.checkpoint, capfd)[1])) == counts
