@@ -9,6 +9,8 @@ from typing import Any
 import fastavro
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support.messages import says
 from support.runs import LOAD, PARTITION, TOPICS, a_range, a_report, place
 
@@ -397,3 +399,51 @@ def test_a_file_of_avro_that_is_damaged_is_named_whatever_its_reader_says_of_it(
             continue
         with pytest.raises(SettingError, match=r"rows\.avro'"):
             read(content)
+
+
+CHANGED = ("time", "timestamp", "timestampType", "key", "value", "headers", "late", "other")
+damages = st.lists(
+    st.tuples(
+        st.sampled_from(["drop", "double", "swap", "move", "rename", *CHANGED]), st.integers(0, 9), st.integers(0, 9)
+    ),
+    max_size=4,
+)
+
+
+def damage(rows: list[Row], what: str, one: int, other: int) -> list[Row]:
+    one, other = one % len(rows), other % len(rows)
+    row = rows[one]
+    match what:
+        case "drop" if len(rows) > 1:
+            return rows[:one] + rows[one + 1 :]
+        case "double":
+            return [*rows[:other], row, *rows[other:]]
+        case "swap":
+            swapped = list(rows)
+            swapped[one], swapped[other] = rows[other], row
+            return swapped
+        case "move":
+            changed = replace(row, place=(row.place + 1) % len(OUTPUTS))
+        case "rename":
+            changed = replace(row, code=rows[other].code, offset=rows[other].offset, changed=row.changed)
+        case _:
+            changed = row if what == "drop" else replace(row, changed={**row.changed, what: 9})
+    return [*rows[:one], changed, *rows[one + 1 :]]
+
+
+def as_promised(rows: list[Row]) -> bool:
+    """The rows of each key in one place, in their order, as their records have them."""
+    kept = True
+    for parity in (0, 1):
+        mine = [replace(row, place=0) for row in rows if row.offset % 2 == parity]
+        kept &= mine == [row for row in whole() if row.offset % 2 == parity]
+        kept &= len({row.place for row in rows if row.offset % 2 == parity}) == 1
+    return kept
+
+
+@given(damages)
+def test_whatever_is_done_to_rows_they_are_clean_only_where_they_are_as_they_were_promised(done) -> None:
+    rows = whole()
+    for each in done:
+        rows = damage(rows, *each)
+    assert (not told(compare(COPY, source(), found(*rows)))) == as_promised(rows)
