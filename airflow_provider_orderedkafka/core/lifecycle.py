@@ -171,7 +171,7 @@ def of_another_airflow(found: RangeStatus, load: str) -> str:
         f"{found.sentence}. {found.owner} is a run of another Airflow with the same ledger, and whether it has ended "
         "cannot be asked here: give each Airflow a ledger= of its own, or the load another name. If that one is gone, "
         f"set the Variable 'orderedkafka_airflow' here to {airflow!r}, to go on with what it left open; or give up a "
-        f"range of the ledger by `orderedkafka ledger abandon {load}`"
+        f"range of the ledger by `orderedkafka ledger abandon {load} --reason ...`"
     )
 
 
@@ -184,8 +184,8 @@ def way_out(loaded: Range) -> str:
             "start another run for it, which writes all of its rows with what is set now; no other run waits for this"
         )
     return (
-        f"give the range up with `orderedkafka ledger abandon {loaded.load}`: the next run loads its offsets again, "
-        "with what is set now, and what was written stays written"
+        f"give the range up with `orderedkafka ledger abandon {loaded.load} --reason ...`: the next run loads its "
+        "offsets again, with what is set now, and what was written stays written"
     )
 
 

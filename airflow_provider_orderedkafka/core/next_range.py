@@ -366,7 +366,7 @@ class AtMost:
         raise LifecycleError(
             f"range {opened.id!r} is open, with {counted(offsets, 'offset')}{limit}, and is finished as it was written "
             f"down before anything else is loaded; this run was asked for at most {self}. Start one without that, or "
-            f"give the range up with `orderedkafka ledger abandon {opened.load}`"
+            f"give the range up with `orderedkafka ledger abandon {opened.load} --reason ...`"
         )
 
 
@@ -417,6 +417,7 @@ def check_bad(found: int, most: int | None) -> None:
     if most is not None and found > most:
         raise RowError(
             f"{found:,} records of this range became dead letters, and at most {most:,} may: "
-            "look at them with `orderedkafka read <topic> --headers`; then correct the format or the schema, or let "
-            f"more of them pass with Allow({most + 1}, to=...) or --bad-records, and run the same range again"
+            "look at them with `orderedkafka read <topic> --headers --bootstrap-servers ...`; then correct the format "
+            f"or the schema, or let more of them pass with Allow({most + 1}, to=...) or --bad-records, and run the "
+            "same range again"
         )

@@ -146,7 +146,8 @@ class Books:
                 )
             raise LifecycleError(
                 f"range {range_id!r} of load {self.store.load!r} is open, but its document is gone: abandon it with "
-                f"`orderedkafka ledger abandon {self.store.load}`; the next run plans a new range from the ledger"
+                f"`orderedkafka ledger abandon {self.store.load} --reason ...`; the next run plans a new range from "
+                "the ledger"
             )
         return found
 

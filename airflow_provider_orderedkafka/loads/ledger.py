@@ -254,7 +254,7 @@ class LedgerStore:
                 return text, _parts(head)
         raise DocumentError(
             f"{key!r} of load {self.load!r} is damaged: its parts are missing or do not belong together; "
-            f"see `orderedkafka ledger restore {self.load}`"
+            f"see `orderedkafka ledger restore {self.load} --reason ...`"
         )
 
     def copy(self, key: str, source: "LedgerStore") -> None:

@@ -44,7 +44,7 @@ def ledger_of(store: LedgerStore) -> Ledger:
     if ledger is None:
         raise LifecycleError(
             f"load {store.load!r} has no ledger yet: its first run writes it; if it was lost, take it up again with "
-            f"`orderedkafka ledger restore {store.load}`"
+            f"`orderedkafka ledger restore {store.load} --reason ...`"
         )
     return ledger
 
@@ -180,7 +180,7 @@ def restore(
     if not mirrored.whole:
         raise LifecycleError(
             f"the mirror of load {store.load!r} was written only in part: set the ledger by hand with "
-            f"`orderedkafka ledger rewind {store.load} --to ...`"
+            f"`orderedkafka ledger rewind {store.load} --to ... --reason ...`"
         )
     before = store.ledger()
     if before is not None and before.open is not None and person.is_active(before.open.owner):
@@ -243,7 +243,7 @@ def _check_closed(source: LedgerStore) -> None:
             raise LifecycleError(
                 f"the ledger of load {source.load!r} cannot move: range {book.open.range_id!r} of {book.open.owner} is "
                 f"open. Let its run finish, or clear it if it failed; or, if it is the ledger's own, abandon it with "
-                f"`orderedkafka ledger abandon {source.load}`"
+                f"`orderedkafka ledger abandon {source.load} --reason ...`"
             )
 
 

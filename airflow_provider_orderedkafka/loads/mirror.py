@@ -90,7 +90,7 @@ class GroupMirror:
         return (
             f"load {self._load!r} has no ledger here, but consumer group {self._group} mirrors one at "
             f"revision {found.revision}: if the ledger was lost, restore it with `orderedkafka ledger restore "
-            f"{self._load}`; if another Airflow loads under this name, rename the load; to start over, "
+            f"{self._load} --reason ...`; if another Airflow loads under this name, rename the load; to start over, "
             "delete the group"
         )
 
@@ -105,8 +105,8 @@ class GroupMirror:
         return (
             f"the ledger of load {self._load!r} is at revision {ledger.revision}, its mirror in consumer group "
             f"{self._group} at {found.revision}: the ledger fell back, by a restored database perhaps. Go on "
-            f"from the mirror with `orderedkafka ledger restore {self._load}`, or from the ledger after deleting the "
-            "group"
+            f"from the mirror with `orderedkafka ledger restore {self._load} --reason ...`, or from the ledger after "
+            "deleting the group"
         )
 
 

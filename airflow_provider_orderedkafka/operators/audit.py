@@ -111,7 +111,7 @@ class AuditOffsetRangeOperator(BaseOperator):
             raise LifecycleError(
                 f"the report of range {self.range_id!r} of load {self.load.name!r} is not at {place!r}: what was "
                 f"loaded where is not known; name the checkpoint= that it was loaded with, or audit it by hand with "
-                f"`orderedkafka audit --checkpoint`"
+                "`orderedkafka audit --checkpoint ...`"
             )
         return report
 

@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the records' headers, too; of what a load wrote, from which record it is, and why it is a dead letter",
     )
     parser.add_argument(
-        "--decode", metavar="JSON", help='such as \'{"value": {"format": "json", "schema": "order long"}}\''
+        "--decode", metavar="JSON", help='such as \'{"value": {"kind": "json", "schema": "order long"}}\''
     )
     parser.add_argument("--registry", metavar="URL", help="the schema registry, where --decode names one")
     parser.add_argument("--format", choices=FORMATS, help="how to print them")
