@@ -148,7 +148,7 @@ def check_logs(place: Place, logs: Compared, way_out: WayOut, begun: Place | Non
         back = {p: min(at, logs.parted.get(p, at)) for p, at in here.items()}
         to = canonical(Offsets(back).to_json())
         raise DataLossError(
-            f"{way_out.who} stands at {partition.at(stands)}, and the log is another one now: it was cut at "
+            f"{way_out.who} stands at {partition.at(stands)}, and the log is another one now: it was truncated at "
             f"{partition.at(parting)} or before (an unclean election, a backup that was restored), and what it has "
             f"there since was not read; {way_out.log_parts.format(topic=partition.topic, to=to)}",
             **partition._asdict(),

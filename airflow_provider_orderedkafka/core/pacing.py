@@ -300,7 +300,7 @@ def rewinding(load: str, subscription: Subscription) -> WayOut:
         f"load {load!r}",
         f'begin in the new one with {rewind} earliest --reason "created again"`',
         f'go on from its end with {rewind} latest --reason "records are gone"`',
-        f"load that, too, with {rewind} '{{to}}' --reason \"the log was cut\"`",
+        f"load that, too, with {rewind} '{{to}}' --reason truncated`",
         left_out,
     )
 

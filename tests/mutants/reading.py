@@ -72,7 +72,7 @@ MUTANTS = [
         (BOOKS,),
     ),
     (
-        "a log that was cut is taken for the same one",
+        "a log that was truncated is taken for the same one",
         f"{PACKAGE}/kafka/lookup/marks.py",
         {"seen[p].digest != m.digest": "False"},
         (MARKS,),
@@ -90,7 +90,7 @@ MUTANTS = [
         (MARKS,),
     ),
     (
-        "a cut log is not looked for after a batch was written",
+        "a truncated log is not looked for after a batch was written",
         f"{PACKAGE}/spark/application/batch_loop.py",
         {"        self._work.plan.check_logs()\n": ""},
         ("tests/unit/test_batches.py",),

@@ -263,7 +263,9 @@ def test_whatever_happens_each_row_is_there_once_in_order_and_limits_are_exact(s
 
 @EXAMPLES
 @given(shapes, lists(come, 20, 1), lists(attempts, 2, 1), st.integers(0, 5), st.integers(0, 15))
-def test_a_load_that_stands_in_a_log_that_was_cut_writes_nothing_of_another_one(shape, records, tried, number, back):
+def test_a_load_that_stands_in_a_log_that_was_truncated_writes_nothing_of_another_one(
+    shape, records, tried, number, back
+):
     world = World(replace(shape, loads=1, compacted=False, counts_losses=False), 1)
     world.come(records)
     for attempt in tried:
@@ -271,7 +273,7 @@ def test_a_load_that_stands_in_a_log_that_was_cut_writes_nothing_of_another_one(
     [load] = world.loads
     partition = world.source.partitions[number % len(world.source.partitions)]
     at, places = max(world.source.ends[partition] - back, 0), load.places()
-    world.source.cut(partition, at)
+    world.source.truncate(partition, at)
     parted = any(partition in place.marked and at <= place.marked[partition].offset for place in places)
     told: list[DataLossError] = []
     try:

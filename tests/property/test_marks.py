@@ -1,4 +1,4 @@
-"""Marks of places: whatever becomes of a log, a place in one that was cut before it is never taken for the same."""
+"""Marks of places: whatever becomes of a log, a truncated one is never taken for that in which a place was found."""
 
 from dataclasses import dataclass, field
 
@@ -15,7 +15,7 @@ PARTITIONS = [TopicPartition("orders", 0), TopicPartition("orders", 1)]
 
 changes = st.lists(
     st.tuples(
-        st.sampled_from(["write", "end a transaction", "elect", "cut", "delete", "compact"]),
+        st.sampled_from(["write", "end a transaction", "elect", "truncate", "delete", "compact"]),
         st.sampled_from(PARTITIONS),
         st.integers(0, 40),
     ),
@@ -40,9 +40,9 @@ class Cluster:
             self.ends[partition] = end + count
         elif what == "elect":
             self.log.epochs[partition] += 1
-        elif what == "cut":
+        elif what == "truncate":
             at = max(end - number, self.log.gone_before.get(partition, 0))
-            self.log.cut(partition, at)
+            self.log.truncate(partition, at)
             self.ends[partition] = at
             self.parted[partition] = min(at, self.parted.get(partition, at))
         elif what == "delete":

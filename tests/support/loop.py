@@ -142,7 +142,7 @@ class Plan:
     offsets: int = 10
     at_once: int = 20
     windows: list[list[int]] = field(default_factory=list)
-    cut: DataLossError | None = None
+    truncated: DataLossError | None = None
 
     def window(self, number: int, start: Place) -> list[Planned]:
         ends, last = [], self.loaded.end.offsets[PARTITION]
@@ -156,8 +156,8 @@ class Plan:
         return found
 
     def check_logs(self) -> None:
-        if self.cut:
-            raise self.cut
+        if self.truncated:
+            raise self.truncated
 
     def marked(self, place: Place) -> Place:
         return place

@@ -56,7 +56,7 @@ class SimulatedLog:
                     found[partition] = Seen(entry.offset, entry.epoch, told)
         return found
 
-    def cut(self, partition: TopicPartition, offset: int) -> None:
+    def truncate(self, partition: TopicPartition, offset: int) -> None:
         """Lose everything from an offset on, as an unclean election does; what comes then is of another leader."""
         self.entries[partition] = [entry for entry in self.entries[partition] if entry.offset < offset]
         self.epochs[partition] += 1

@@ -106,11 +106,11 @@ class Source:
     def begins(self) -> dict[TopicPartition, int]:
         return {p: self.present.gone_before.get(p, 0) for p in self.partitions}
 
-    def cut(self, partition: TopicPartition, offset: int) -> None:
+    def truncate(self, partition: TopicPartition, offset: int) -> None:
         """An unclean election takes what stands from an offset on; other records come there, as many and one more."""
         lost = self.ends[partition] - offset
         for log in (self.history, self.present):
-            log.cut(partition, offset)
+            log.truncate(partition, offset)
         self.ends[partition] = offset
         for number in range(lost + 1):
             self.add(partition, number, None, b"one-since")

@@ -176,15 +176,15 @@ def test_a_fenced_attempt_writes_no_further_batch(world) -> None:
     assert w.checkpoint.note(2) is None
 
 
-def test_a_batch_that_was_read_from_a_log_that_was_cut_meanwhile_is_not_counted(world) -> None:
+def test_a_batch_that_was_read_from_a_log_that_was_truncated_meanwhile_is_not_counted(world) -> None:
     w = world()
 
-    def cut(planned: Sequence[Planned], loop: BatchLoop) -> None:
+    def truncated(planned: Sequence[Planned], loop: BatchLoop) -> None:
         loop.take(planned[0])
-        w.plan.cut = DataLossError("it is another log now", topic="orders", partition=0, offset=5)
+        w.plan.truncated = DataLossError("it is another log now", topic="orders", partition=0, offset=5)
         loop.take(planned[1])
 
-    assert w.run(cut).error is w.plan.cut
+    assert w.run(truncated).error is w.plan.truncated
     assert w.checkpoint.counts().batch == 1
 
 

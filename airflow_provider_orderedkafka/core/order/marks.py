@@ -1,8 +1,8 @@
 """Which log it was: what a place keeps of the last record before each of its offsets, to be compared at the next look.
 
-A log that an unclean election cut, or that came back from a backup, may have grown past where a load stands: its
-offsets tell nothing then. The record before them does. No leader cuts its own log, and each election raises the epoch:
-while it is the same, so is the log.
+A log that an unclean election truncated, or that came back from a backup, may have grown past where a load stands: its
+offsets tell nothing then. The record before them does. No leader truncates its own log, and each election raises the
+epoch: while it is the same, so is the log.
 """
 
 from collections.abc import Mapping

@@ -137,7 +137,7 @@ class Cluster:
         return asked if asked != SLICE_OFFSETS else worthwhile(self.log, span, asked)
 
     def check_logs(self, loaded: Range) -> None:
-        """Raise `DataLossError` if a log was cut since the range was planned, before its end."""
+        """Raise `DataLossError` if a log was truncated since the range was planned, before its end."""
         logs = compared(self.kafka, loaded.end, loaded.end.offsets)
         check_logs(loaded.end, logs, of_a_range(loaded), loaded.start)
 
@@ -154,9 +154,9 @@ def of_a_range(loaded: Range) -> WayOut:
         f"the end of range {loaded.id!r}",
         "",
         "",
-        f"give the range up with `orderedkafka ledger abandon {loaded.load} --reason cut`, and load that, too, with "
-        f"`orderedkafka ledger rewind {loaded.load} --topic {{topic}} --to '{{to}}' --reason cut`; by hand, begin with "
-        "a new checkpoint",
+        f"give the range up with `orderedkafka ledger abandon {loaded.load} --reason truncated`, and load that, too, "
+        f"with `orderedkafka ledger rewind {loaded.load} --topic {{topic}} --to '{{to}}' --reason truncated`; by hand, "
+        "begin with a new checkpoint",
     )
 
 

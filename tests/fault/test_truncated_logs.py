@@ -1,6 +1,6 @@
-"""Logs that are cut and grow again, by an unclean election or a backup that is restored: whoever stood in one is told.
+"""Logs that are truncated and grow again, by an unclean election or a restored backup: whoever stood in one is told.
 
-Offsets alone do not show it: the log is longer than ever. After an election that cuts nothing, all goes on.
+Offsets alone do not show it: the log is longer than ever. After an election that truncates nothing, all goes on.
 """
 
 import json
@@ -37,7 +37,7 @@ pytestmark = [pytest.mark.fault, pytest.mark.timeout(300)]
 BASE, HOUR = 1_700_000_000_000, 60 * 60 * 1_000
 NOW = BASE + 10 * HOUR
 KEPT, STOOD = 50, 100
-P = TopicPartition("cut", 0)
+P = TopicPartition("orders", 0)
 
 
 class Stood:
@@ -46,11 +46,11 @@ class Stood:
     def __init__(self, cluster: LocalKafka, folder: Path) -> None:
         self.folder, self.servers = folder, cluster.bootstrap_servers
         self.kafka = Brokers({"bootstrap.servers": self.servers})
-        self.terms = OrderedLoad("cut", topics=[P.topic], start="earliest", grace="0s").terms
+        self.terms = OrderedLoad("orders", topics=[P.topic], start="earliest", grace="0s").terms
         self.options = parse_options(
             {"kafka.bootstrap.servers": self.servers, "subscribe": P.topic, "startingOffsets": "earliest"}, stream=True
         )
-        self.boundaries = LedgerStore("cut", DictView({}), settle=lambda: None)
+        self.boundaries = LedgerStore("orders", DictView({}), settle=lambda: None)
 
     def write(self, count: int, first: int) -> None:
         Records(self.servers).produce(P.topic, [Record(b"%d" % n, BASE + first + n, 0, b"k") for n in range(count)])
@@ -58,7 +58,7 @@ class Stood:
     def stand(self) -> None:
         first = ranges.first_look(self.kafka, self.terms, NOW)
         where = {"place": first.place, "topics": first.topics, "now": NOW}
-        begun = lifecycle.first_look("cut", instance="i", home_dag=None, **where)
+        begun = lifecycle.first_look("orders", instance="i", home_dag=None, **where)
         self.planned = self.of_range(ranges.plan(self.kafka, self.terms, begun, now=NOW))
         self.ledger = lifecycle.joined(begun, self.planned.end, self.planned.topics)
         self.of_range(self.interval())
@@ -132,16 +132,16 @@ def grown(happens: Callable[[LocalKafka, Stood], None], folder: Path, **how: Any
     with LocalKafka(folder / "kafka", **how) as cluster:
         stood = Stood(cluster, folder)
         assignment = [[1, 2][: len(cluster.brokers)]]
-        Topics(stood.servers, "cut").create_named(P.topic, assignment=assignment)
+        Topics(stood.servers, "orders").create_named(P.topic, assignment=assignment)
         happens(cluster, stood)
         stood.write(STOOD, 1_000)
         yield stood
 
 
 @pytest.fixture(scope="module", params=[restored, elected], ids=["a restored folder", "an unclean election"])
-def cut(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stood]:
+def truncated(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stood]:
     how: dict[str, Any] = {"brokers": 3, "properties": UNCLEAN} if request.param is elected else {}
-    with grown(request.param, tmp_path_factory.mktemp("cut"), **how) as stood:
+    with grown(request.param, tmp_path_factory.mktemp("orders"), **how) as stood:
         yield stood
 
 
@@ -163,26 +163,30 @@ WHO: dict[str, Callable[[Stood], object]] = {
 
 
 @pytest.mark.parametrize("look", WHO.values(), ids=WHO)
-def test_a_log_that_was_cut_and_has_grown_since_is_another_one(cut: Stood, look: Callable[[Stood], object]) -> None:
+def test_a_log_that_was_truncated_and_has_grown_since_is_another_one(
+    truncated: Stood, look: Callable[[Stood], object]
+) -> None:
     with pytest.raises(DataLossError) as raised:
-        look(cut)
+        look(truncated)
     assert (raised.value.topic, raised.value.partition, raised.value.offset) == (*P, KEPT)
 
 
-def test_a_range_that_was_planned_before_is_not_loaded(cut: Stood) -> None:
-    assert cut.load(cut.planned) == exit_code(DataLossError("gone", topic="cut", partition=0, offset=KEPT))
-    assert not list(cut.folder.rglob("*.parquet"))
+def test_a_range_that_was_planned_before_is_not_loaded(truncated: Stood) -> None:
+    assert truncated.load(truncated.planned) == exit_code(
+        DataLossError("gone", topic="orders", partition=0, offset=KEPT)
+    )
+    assert not list(truncated.folder.rglob("*.parquet"))
 
 
-def test_the_way_out_gives_what_the_log_has_since(cut: Stood) -> None:
+def test_the_way_out_gives_what_the_log_has_since(truncated: Stood) -> None:
     with pytest.raises(DataLossError) as raised:
-        ranges.plan(cut.kafka, cut.terms, cut.ledger, now=NOW)
+        ranges.plan(truncated.kafka, truncated.terms, truncated.ledger, now=NOW)
     _, _, asked = str(raised.value).partition("--to '")
-    found = cut.kafka.discover(cut.terms.subscription)
-    start = resolve(cut.kafka, cut.terms, parse_start(asked.partition("'")[0], "to"), found, NOW)
+    found = truncated.kafka.discover(truncated.terms.subscription)
+    start = resolve(truncated.kafka, truncated.terms, parse_start(asked.partition("'")[0], "to"), found, NOW)
     assert start.offsets == {P: KEPT}
 
 
 @pytest.mark.parametrize("look", WHO.values(), ids=WHO)
-def test_an_election_that_cuts_nothing_stops_nobody(same: Stood, look: Callable[[Stood], object]) -> None:
+def test_an_election_that_truncates_nothing_stops_nobody(same: Stood, look: Callable[[Stood], object]) -> None:
     look(same)
