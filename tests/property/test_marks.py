@@ -71,12 +71,16 @@ def test_a_place_is_in_the_same_log_in_another_one_or_it_is_not_known(before, af
     for change in after:
         kafka.happens(*change)
     found = compared(kafka, place, PARTITIONS, always=always)
+    assert place.marked.keys() == {p for p, offset in place.offsets.items() if offset}
     for partition, mark in place.marked.items():
         parted = kafka.parted.get(partition, mark.offset + 1)
         if parted <= mark.offset:
             assert partition in found.unknown or parted <= found.parted[partition] <= mark.offset
         else:
             assert partition not in found.parted
+            there = mark.digest and any(e.visible and e.offset == mark.offset for e in kafka.log.entries[partition])
+            elected = kafka.log.epochs[partition] != mark.epoch
+            assert (partition in found.unknown) == (not there and (elected or (always and mark.digest != "")))
 
 
 @given(changes, st.integers(1, REACH - 1))

@@ -40,7 +40,7 @@ def digest(epoch: int, timestamp: int, key: bytes | None, value: bytes | None) -
 
 
 class Mark(NamedTuple):
-    """A record that a log had, and the epoch of the leader that was asked for it."""
+    """A record that a log had, and the epoch of the leader that was asked for it; no hash where none could be read."""
 
     epoch: int
     offset: int

@@ -26,13 +26,14 @@ class Logs(Protocol):
 
 
 def marked(kafka: Logs, place: Place) -> Place:
-    """The place with a mark in each partition where a record before it can be read."""
+    """The place with a mark in each partition that has anything before it; one has no hash where no record is there."""
     bare = {p: offset for p, offset in place.offsets.items() if offset > 0 and str(p) not in place.marks}
     if not bare:
         return place
     ends = kafka.log_ends(bare)  # before the records: what a later leader tells has a higher epoch
     found = kafka.last_records({p: (max(at - REACH, 0), min(at, ends[p].offset)) for p, at in bare.items()})
-    return place.with_marks({p: Mark(ends[p].epoch, seen.offset, seen.digest) for p, seen in found.items()})
+    last = {p: found.get(p, Seen(at - 1, NOT_KNOWN, "")) for p, at in bare.items()}
+    return place.with_marks({p: Mark(ends[p].epoch, seen.offset, seen.digest) for p, seen in last.items()})
 
 
 def compared(kafka: Logs, place: Place, partitions: Iterable[TopicPartition], *, always: bool = False) -> Compared:
@@ -46,12 +47,17 @@ def compared(kafka: Logs, place: Place, partitions: Iterable[TopicPartition], *,
     if not marks:
         return SAME
     ends = kafka.log_ends(marks)
-    asked = {p: m for p, m in marks.items() if always or ends[p].epoch == NOT_KNOWN or ends[p].epoch != m.epoch}
+    elected = {p for p, m in marks.items() if ends[p].epoch == NOT_KNOWN or ends[p].epoch != m.epoch}
+    asked = {p: m for p, m in marks.items() if p in elected or (always and m.digest)}
     there = {p: m.offset for p, m in asked.items() if m.offset < ends[p].offset}
     seen = kafka.last_records({p: (offset, offset + 1) for p, offset in there.items()}) if there else {}
-    other = {p: m for p, m in asked.items() if p not in there or (p in seen and seen[p].digest != m.digest)}
+    other = {p: m for p, m in asked.items() if p not in there or (p in seen and _is_other(seen[p], m))}
     parted = {p: _parting(kafka, p, mark, ends[p]) for p, mark in other.items()}
-    return Compared(parted, tuple(p for p in there if p not in seen))
+    return Compared(parted, tuple(p for p in there if p not in parted and not (p in seen and marks[p].digest)))
+
+
+def _is_other(seen: Seen, mark: Mark) -> bool:
+    return seen.epoch > mark.epoch >= 0 or mark.digest not in {"", seen.digest}
 
 
 def _parting(kafka: Logs, partition: TopicPartition, mark: Mark, end: LogEnd) -> int:
