@@ -7,7 +7,7 @@ any order or in parallel.
 
 import logging
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -182,8 +182,7 @@ def plan_interval(
     decider = Decider(store, terms, now, lambda floor: sight(kafka, terms, now(), floor))
     begin, end = (decider.boundary(time) for time in times)
     span = start, stop = interval(begin, end, found.ids)
-    for place in (start, stop):
-        check_logs(place, compared(kafka, place, place.offsets, always=True), BOUNDARY)
+    unknown = [remark for place in span for remark in _compared(kafka, place)]
     offsets = stop.offsets.since(start.offsets)
     between = f"between {Moment(times[0])} and {Moment(times[1])}"
     unsure = store.uncertain(times[0])
@@ -191,12 +190,20 @@ def plan_interval(
     deleted = Deleted(times[0], maybe, older)
     if terms.on_data_loss == "fail":
         _check_all_there(deleted, between)
-    remarks = deleted.remarks
+    remarks = [*deleted.remarks, *dict.fromkeys(unknown)]
     if not offsets:
         return NothingToLoad("; ".join([f"nothing to load {between}", *remarks]))
     reason = "; ".join([f"{counted(offsets, 'offset')} {between}", *remarks])
     range_id = new_id(terms, "interval")
     return new_range(range_id, terms, "interval", found, span, now=now(), reason=reason)
+
+
+def _compared(kafka: Kafka, place: Place) -> Iterator[str]:
+    """What is to be said of a boundary's logs; `DataLossError` if one of them is another one."""
+    logs = compared(kafka, place, place.offsets, always=True)
+    check_logs(place, logs, BOUNDARY)
+    if logs.remark:
+        yield logs.remark
 
 
 def _check_still_there(store: LedgerStore, terms: Terms, found: Discovery, times: tuple[int, int]) -> None:

@@ -7,6 +7,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from airflow_provider_orderedkafka import OrderedLoad
 from airflow_provider_orderedkafka.core import lifecycle
 from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.core.notation.starts import parse_start
+from airflow_provider_orderedkafka.core.order.marks import Compared
 from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 from airflow_provider_orderedkafka.errors import DataLossError, exit_code
 from airflow_provider_orderedkafka.kafka.lookup.survey import Brokers, resolve
@@ -190,3 +192,26 @@ def test_the_way_out_gives_what_the_log_has_since(truncated: Stood) -> None:
 @pytest.mark.parametrize("look", WHO.values(), ids=WHO)
 def test_an_election_that_truncates_nothing_stops_nobody(same: Stood, look: Callable[[Stood], object]) -> None:
     look(same)
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        lambda stood: ranges.plan(stood.kafka, stood.terms, stood.ledger, now=NOW).reason,
+        lambda stood: (
+            ranges.plan_interval(
+                stood.kafka,
+                replace(stood.terms, on_data_loss="count"),
+                stood.boundaries,
+                (BASE - HOUR, BASE + HOUR),
+                now=lambda: NOW,
+            ).reason
+        ),
+    ],
+    ids=["the next range of a load", "an interval"],
+)
+def test_where_retention_took_the_record_before_it_is_said_that_the_log_is_not_known(
+    same: Stood, reason: Callable[[Stood], str]
+) -> None:
+    Records(same.servers).delete_before(P.topic, {P.partition: STOOD})
+    assert Compared(unknown=(P,)).remark in reason(same)

@@ -216,6 +216,8 @@ class Stream:
             return None
         seen = self._fixed or self._look(at.place)
         seen.check(at.place, at.topics, self._terms.way_out)
+        if seen.logs.remark:
+            _log.warning("%s", seen.logs.remark)
         if not self._enough(at, seen):
             return None
         terms = replace(self._terms, max_offsets=most)
