@@ -60,6 +60,12 @@ MUTANTS = [
         ("tests/unit/test_ordering.py",),
     ),
     (
+        "a search that keeps what it was told before a partition was read",
+        f"{PACKAGE}/core/order/timeline.py",
+        {"bisect_right(self._rows, row.until, place,": "bisect_right(self._rows, row.time, place,"},
+        (f"{CUTS}::test_a_search_ends_though_the_partitions_it_asked_about_are_read_meanwhile",),
+    ),
+    (
         "floor dropped by a slice",
         f"{PACKAGE}/core/order/cuts.py",
         {"limit, before.floor.of(partition))": "limit, BEFORE_TIME)"},

@@ -10,6 +10,7 @@ from support.simulated_log import Entry, Ordered, SimulatedLog, span_of
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place, Span, counts
 from airflow_provider_orderedkafka.core.order.planning import Planner, split
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
+from airflow_provider_orderedkafka.core.order.timeline import Search, TimeIndex
 
 LATEST = 1_000
 FUTURE = 10**9
@@ -205,6 +206,21 @@ def test_batches_that_are_planned_together_are_as_large_as_asked_for_and_have_th
                 place = end
     assert found == log.in_order(whole)
     assert all(offsets == most for offsets in spanned[:-1])
+
+
+@pytest.mark.timeout(20)
+def test_a_search_ends_though_the_partitions_it_asked_about_are_read_meanwhile():
+    first, second = PARTITIONS[:2]
+    behind_a_marker = [Entry(0, 1), Entry(1, FUTURE, visible=False), *(Entry(n, 10 * n + 1) for n in range(2, 6))]
+    log = SimulatedLog({first: behind_a_marker, second: [Entry(n, 10 * n + 6) for n in range(6)]})
+    index = TimeIndex(log, spans(log, Floor()), {})
+    search = Search(index, index.last())
+    search.find([3], 0)
+    for partition in (first, second):
+        index.read_own(partition)
+    search.find([4], 0)
+    low, high = search.bracket(4)
+    assert low.total <= 4 < high.total
 
 
 @EXAMPLES

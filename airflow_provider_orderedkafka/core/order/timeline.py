@@ -307,9 +307,9 @@ class Search:
         place = bisect_left(self._rows, row.time, key=lambda each: each.time)
         if row.time >= last.time or place == 0:
             return
-        if self._rows[place].time == row.time:
-            del self._rows[place]
-        self._rows.insert(place, row)
+        # An older answer for a time that this one holds for would keep a bracket open for ever.
+        held = bisect_right(self._rows, row.until, place, len(self._rows) - 1, key=lambda each: each.time)
+        self._rows[place:held] = [row]
         while self._rows[place] is not last and self._rows[place].total <= self._rows[place - 1].total:
             before, flat = self._rows[place - 1], self._rows[place]
             self._rows[place] = replace(flat, total=before.total, until=max(flat.until, before.until))
