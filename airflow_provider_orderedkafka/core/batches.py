@@ -144,7 +144,8 @@ class Setup(Document):
     the partitioner that keeps the source's keys in their partitions, if the direct lane relies on one; `reason` says
     why this lane was chosen. `transform` is the name of the function, which a program may give that no job names.
     `cluster` is the id of the one that has the output's topics, `job` the key of the job that was asked for.
-    `partitioner` is what places keys in topics, whatever said so; empty where no topic is written to.
+    `partitioner` is what places keys in topics, whatever said so; empty where no topic is written to. `code` is a
+    digest of the transform's code.
     """
 
     lane: Kind
@@ -156,6 +157,7 @@ class Setup(Document):
     cluster: str = ""
     job: str = ""
     partitioner: str = ""
+    code: str = ""
 
     @property
     def key(self) -> str:
@@ -293,13 +295,15 @@ class Allotment(Document):
     """How far the row limit lets a batch go; decided once, before its first write.
 
     `slices` are the rows of each slice that pass, up to the slice where the limit ends; `end` stands behind the record
-    that gave the last of them. `surplus` is that record, where records can give more than one row.
+    that gave the last of them. `surplus` is that record, where records can give more than one row. `code` is the digest
+    of the code that made the rows which were counted.
     """
 
     batch: int
     slices: tuple[int, ...]
     end: Place
     surplus: Surplus | None
+    code: str = ""
 
     @property
     def rows(self) -> int:

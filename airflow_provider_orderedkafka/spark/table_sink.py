@@ -64,6 +64,7 @@ def table_sink(
         transform=arguments.transform_name,
         reason="tables are written from DataFrames",
         partitioner=_partitioner(arguments),
+        code=arguments.code,
     )
     table = tables[type(output)](frames, output, arguments.checkpoint)
     range_name = name_at(arguments.checkpoint, frames.loaded.id)

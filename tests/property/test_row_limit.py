@@ -8,10 +8,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 from property.test_cuts import EXAMPLES
-from support.loop import PARTITION, Before, Killed, Lease, Plan, World, a_range, in_turn, place
+from support.loop import PARTITION, SETUP, Before, Killed, Lease, Plan, World, a_range, in_turn, place
 
 from airflow_provider_orderedkafka.core import lifecycle
-from airflow_provider_orderedkafka.core.batches import Allotment, Batch, Note, Surplus, Tally
+from airflow_provider_orderedkafka.core.batches import Allotment, Batch, Note, Setup, Surplus, Tally
 from airflow_provider_orderedkafka.core.documents import Ledger
 from airflow_provider_orderedkafka.core.next_range import allot, limit_spent, passes, rows_left
 from airflow_provider_orderedkafka.core.order.positions import Offsets
@@ -59,6 +59,7 @@ class Writer:
     """Writes what is missing; a kill comes after the first few of that."""
 
     output: Log
+    setup: Setup = SETUP
 
     def write(self, batch: Batch, note: Note, before: Before | None) -> Tally:
         assert before or self.missing(batch) == self.rows(batch)

@@ -78,6 +78,10 @@ class Noticed:
     def output(self) -> Any:
         return self.writer.output
 
+    @property
+    def setup(self) -> Any:
+        return self.writer.setup
+
     def write(self, batch: Batch, note: Note, before: Any) -> Tally:
         with self.world.writing(self.range_id, batch.number):
             tally: Tally = self.writer.write(batch, note, before)

@@ -12,6 +12,7 @@ from airflow_provider_orderedkafka.core.batches import (
     Doubt,
     Note,
     Planned,
+    Setup,
     Size,
     Tally,
     window,
@@ -26,6 +27,7 @@ from airflow_provider_orderedkafka.storage import LocalState
 from support.plain import plain_range
 
 PARTITION = TopicPartition("orders", 0)
+SETUP = Setup("direct", 1, "key", None, None, "")
 
 
 def place(offset: int) -> Place:
@@ -83,6 +85,7 @@ class Writer:
     output: Output = field(default_factory=Output)
     failures: list[BaseException] = field(default_factory=list)
     replays: list[int] = field(default_factory=list)
+    setup: Setup = SETUP
 
     def write(self, batch: Batch, note: Note, before: Before | None) -> Tally:
         assert note.batch == batch.number

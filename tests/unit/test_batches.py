@@ -17,6 +17,7 @@ from airflow_provider_orderedkafka.errors import (
     DataLossError,
     FencedError,
     SchemaChangedError,
+    SettingError,
     StateError,
     TaskFailedError,
     UnreachableError,
@@ -231,6 +232,20 @@ def test_an_allotment_is_decided_once_and_kept_by_a_replay(world) -> None:
         w.run()
     w.run()
     assert w.limit.asked == [1]
+
+
+def test_a_batch_in_which_the_limit_ends_is_not_completed_with_other_code(world) -> None:
+    w = world(rows_left=5)
+    w.writer.failures = [Killed()]
+    with pytest.raises(Killed):
+        w.run()
+    begun = w.writer.setup
+    w.writer.setup = replace(begun, code="edited since")
+    before = list(w.writer.output.rows)
+    assert isinstance(w.run().error, SettingError)
+    assert w.writer.output.rows == before
+    w.writer.setup = begun
+    assert w.run().counts.total.rows_emitted == 5
 
 
 def test_nothing_is_read_once_the_limit_is_spent(world) -> None:

@@ -9,7 +9,7 @@ import pytest
 from support.messages import says
 from support.plain import plain_range
 
-from airflow_provider_orderedkafka.core.batches import STAYS, Note, Setup
+from airflow_provider_orderedkafka.core.batches import STAYS, Allotment, Note, Setup
 from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
@@ -242,6 +242,7 @@ DECIDED = {
         **{name: (Setup, name) for name in ("transform", "cluster", "partitioner")},
         "keep_order": (KafkaOutput, "keep_order"),
         "placed": (Note, "placed"),
+        "code": (Allotment, "code"),
         **dict.fromkeys(("lane", "writers", "reason", "job"), FREE),
     },
 }

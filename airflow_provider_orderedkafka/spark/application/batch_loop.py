@@ -8,13 +8,14 @@ counted is done. A batch that fails is run again here, as a replay of itself, a 
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ...core.batches import (
     WINDOW,
+    Allotment,
     Batch,
     Counts,
     Doubt,
@@ -33,7 +34,15 @@ from ...core.documents import Destination, Ends, Range
 from ...core.next_range import check_bad, rows_left
 from ...core.order.cuts import Place
 from ...core.order.planning import Planner
-from ...errors import CredentialsError, FencedError, OrderedKafkaError, SchemaChangedError, StateError, TaskFailedError
+from ...errors import (
+    CredentialsError,
+    FencedError,
+    OrderedKafkaError,
+    SchemaChangedError,
+    SettingError,
+    StateError,
+    TaskFailedError,
+)
 from ...kafka.lookup.marks import marked
 from ...kafka.lookup.topics import check_ids
 from ..lanes.frames import RangeFrames
@@ -299,8 +308,18 @@ class BatchLoop:
             self.counting += monotonic() - began
             if allotment is None:
                 return batch
-            allotment = self._work.checkpoint.kept(allotment)
+            allotment = self._work.checkpoint.kept(replace(allotment, code=self._work.writer.setup.code))
+        self._check_code(allotment)
         return self._work.limit.cut(batch, allotment)
+
+    def _check_code(self, allotment: Allotment) -> None:
+        if allotment.code != self._work.writer.setup.code:
+            raise SettingError(
+                f"the row limit ends in batch {allotment.batch}, where was counted with the transform's code as it was "
+                "then, and with other code other rows would pass: set the code back, and run the same range again; or "
+                f"give the range up with `orderedkafka ledger abandon {self._work.loaded.load} --reason ...`, by hand "
+                "with a new checkpoint, and the next one is loaded with the code of now"
+            )
 
     def _written(self, batch: Batch) -> Tally:
         left = TRIES

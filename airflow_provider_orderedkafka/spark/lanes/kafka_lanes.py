@@ -307,8 +307,9 @@ def writer_for(arguments: Arguments, frames: RangeFrames, outputs: Outputs | Non
         reason=way.reason,
         cluster=next((each.cluster for each in output.settings.outputs.values()), ""),
         partitioner=output.settings.partitioner,
+        code=arguments.code,
     )
-    output = replace(output, code=arguments.code, placement=placement)
+    output = replace(output, code=setup.code, placement=placement)
     if setup.lane == "direct":
         source = "columns" if arguments.arrow_transform is None and output.settings.source else output.settings.source
         rows_per_record: RowsPerRecord = "one" if arguments.arrow_transform is None else "many"
