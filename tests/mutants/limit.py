@@ -20,8 +20,20 @@ MUTANTS = [
     (
         "allotment not kept",
         f"{PACKAGE}/spark/application/batch_loop.py",
-        {"self._work.checkpoint.kept(allotment)": "allotment"},
+        {"= self._work.checkpoint.kept(replace(": "= (replace("},
         (BATCHES,),
+    ),
+    (
+        "an allotment completed with other code",
+        f"{PACKAGE}/spark/application/batch_loop.py",
+        {"if allotment.code != self._work.writer.setup.code:": "if False:"},
+        (BATCHES,),
+    ),
+    (
+        "an attempt that failed counts as one that took over",
+        f"{PACKAGE}/spark/application/batch_loop.py",
+        {"return found is not None and found.complete  #": "return found is not None  #"},
+        ("tests/unit/test_attempt.py",),
     ),
     ("surplus dropped", f"{PACKAGE}/spark/lanes/limit.py", {"surplus=allotment.surplus": "surplus=None"}, (LIMIT,)),
     (

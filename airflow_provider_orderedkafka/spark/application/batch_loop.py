@@ -265,7 +265,8 @@ class BatchLoop:
         except FencedError as error:
             if error.by is not None:
                 return True
-        return self._work.checkpoint.report() is not None  # who succeeds deletes the leases
+        found = self._work.checkpoint.report()
+        return found is not None and found.complete  # who succeeds deletes the leases
 
     def take(self, planned: Planned) -> None:
         """Load a batch of the window in its turn; one that arrives early waits."""
