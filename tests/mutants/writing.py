@@ -2,9 +2,27 @@
 
 PACKAGE = "airflow_provider_orderedkafka"
 BATCHES = "tests/unit/test_batches.py"
+DYING = "tests/property/test_attempts.py"
+DYING += "::test_a_batch_of_which_a_dying_spark_does_not_say_what_its_tasks_did_is_not_counted"
 NOTES = "tests/unit/test_notes.py"
 
 MUTANTS = [
+    (
+        "what a dying Spark says of some of its tasks is taken for all",
+        f"{PACKAGE}/spark/session/counting.py",
+        {"if tasks is not None and len(found) < tasks:": "if False:"},
+        (
+            "tests/property/test_attempts.py::test_a_batch_of_which_a_dying_spark_does_not_say_what_its_tasks_did_is_not_counted",
+        ),
+    ),
+    (
+        "a Spark that is gone is not asked",
+        f"{PACKAGE}/spark/session/counting.py",
+        {"    rows.isLocal()  # raises if the JVM is gone\n": ""},
+        (
+            "tests/property/test_attempts.py::test_a_batch_of_which_a_dying_spark_does_not_say_what_its_tasks_did_is_not_counted",
+        ),
+    ),
     (
         "commit before flush",
         f"{PACKAGE}/kafka/write/producer.py",

@@ -32,10 +32,11 @@ from support.attempts import World
 from support.draws import MARKER, Attempt, Change, Come, Shape, Trouble
 from support.small_kafka import DEAD
 from support.small_loads import Done, Load
+from support.small_spark import SmallFrame
 
 from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.core.order.positions import Offsets
-from airflow_provider_orderedkafka.errors import DataLossError
+from airflow_provider_orderedkafka.errors import DataLossError, TaskFailedError
 from airflow_provider_orderedkafka.kafka.provenance import WHOLE_RECORD
 
 pytestmark = pytest.mark.timeout(1200)
@@ -200,6 +201,28 @@ def test_whichever_document_cannot_be_read_or_written_what_landed_is_not_written
         [load] = world.loads
         rows = rows_of(world, set(load.ranges))
         assert len(rows) == len({row.identity for row in rows}) == len(OF_FOUR_KEYS), touch
+
+
+@pytest.mark.parametrize(("making", "gone"), [("copy", False), ("keep frames", True)])
+def test_a_batch_of_which_a_dying_spark_does_not_say_what_its_tasks_did_is_not_counted(monkeypatch, making, gone):
+    collected, left = SmallFrame.collect, [1]
+
+    def dying(frame):
+        found = collected(frame)
+        return found[:-1] if left and frame.columns == ["found"] else found
+
+    def asked(_):
+        if left and left.pop() and gone:
+            raise TaskFailedError("the JVM is gone")
+
+    monkeypatch.setattr(SmallFrame, "collect", dying)
+    monkeypatch.setattr(SmallFrame, "isLocal", asked)
+    world = World(replace(KEYLESS, keep_order="key", making=making), 1)
+    world.come(OF_FOUR_KEYS)
+    world.run(Attempt())
+    world.finish()
+    assert left == []
+    check_load(world, world.loads[0])
 
 
 @EXAMPLES

@@ -99,6 +99,9 @@ class SmallFrame:
     def collect(self) -> list[Row]:
         return [row for rows in self.engine.run_tasks([partial(_rows, part) for part in self.parts]) for row in rows]
 
+    def isLocal(self) -> bool:
+        return False
+
     @property
     def write(self) -> "SmallWrite":
         return SmallWrite(self)

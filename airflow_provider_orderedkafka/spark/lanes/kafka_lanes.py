@@ -99,7 +99,7 @@ class DirectWriter(Writer):
         packed = [pickle.dumps(share) for share in self._shares(batch, before.landed)]
         tasks = self.frames.engine.numbers(len(packed))
         written, total = Written(), Tally()
-        for found, tally in results(telling(tasks, partial(_task, work, packed))):
+        for found, tally in results(telling(tasks, partial(_task, work, packed)), len(packed)):
             written, total = written + found, total.plus(tally)
         return total.plus(batch_tally(note, before, written))
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...compat.spark import READ, ROWS, SHUFFLED, RunningNode
 from ...core.batches import Within
+from ...errors import TaskFailedError
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -111,10 +112,17 @@ def telling(frame: "DataFrame", work: Work) -> "DataFrame":
     return frame.mapInArrow(Telling(work), schema).select(_FOUND)
 
 
-def results(rows: "DataFrame") -> list[Any]:
-    """Run the tasks; what each of them came to."""
-    found = (row[_FOUND] for row in rows.collect())
-    return [pickle.loads(each) for each in found if each is not None]  # noqa: S301 - of our own tasks
+def results(rows: "DataFrame", tasks: int | None = None) -> list[Any]:
+    """Run the tasks, of which there are so many, if that is known; what each of them came to.
+
+    A Spark that is killed while it answers gives what it had sent, and no error: it has to be there still.
+    """
+    came = [row[_FOUND] for row in rows.collect()]
+    found = [pickle.loads(each) for each in came if each is not None]  # noqa: S301 - of our own tasks
+    rows.isLocal()  # raises if the JVM is gone
+    if tasks is not None and len(found) < tasks:
+        raise TaskFailedError(f"Spark said of {len(found):,} tasks what they have done, and {tasks:,} have run")
+    return found
 
 
 class LastHeard:
