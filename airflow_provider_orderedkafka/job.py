@@ -109,6 +109,8 @@ class Rows:
     :param arrow_transform: A function from `pyarrow.RecordBatch` to `pyarrow.RecordBatch` instead; faster.
     :param application: A program of your own instead.
     :param bad_records: How many records may be bad, and where they go. None: the first one ends the load.
+    :param deletes: For an output with `upsert=`: which rows delete their key, as SQL, such as `"op = 'd'"`. None: those
+        whose column `_is_deleted` says so, or without one, those whose `value` is null.
     """
 
     decode: Decode | None = None
@@ -116,8 +118,11 @@ class Rows:
     arrow_transform: str | None = None
     application: Application | None = None
     bad_records: Allow | None = None
+    deletes: str | None = None
 
     def __post_init__(self) -> None:
+        if self.deletes is not None and not (isinstance(self.deletes, str) and self.deletes.strip()):
+            raise SettingError(f"Rows deletes must be a condition in SQL, such as \"op = 'd'\", found {self.deletes!r}")
         for name, kind in (("decode", Decode), ("application", Application), ("bad_records", Allow)):
             if not isinstance(getattr(self, name), kind | None):
                 raise SettingError(f"Rows {name} must be {kind.__name__}(...), found {getattr(self, name)!r}")
@@ -189,8 +194,19 @@ class Job(Document):
         named = self.kafka.named if self.kafka is not None else ()
         return tuple(dict.fromkeys([*named, *([letters] if isinstance(letters, str) else [])]))
 
+    @property
+    def upserts(self) -> bool:
+        return bool(getattr(self.to, "upsert", ()))
+
     def check(self) -> None:
         letters = self.rows.dead_letters
+        if self.rows.deletes is not None and self.to is not None and not self.upserts:
+            raise SettingError(
+                f"Rows deletes={self.rows.deletes!r} says which rows delete their key, and {self.to.of} has none: name "
+                "its columns, as with DeltaOutput(..., upsert=['id']), or leave deletes out"
+            )
+        if not isinstance(letters, str | None) and letters.upsert:
+            raise SettingError(f"Allow to={letters.of}: dead letters are added, they have no key: leave upsert out")
         if self.kafka is not None and not isinstance(letters, str | None):
             raise SettingError(
                 f"Allow to={letters.of}: where rows go to Kafka, dead letters do, too, in the same write: name a "
@@ -228,7 +244,10 @@ def _moved(to: Output, before: Output | None) -> Output:
 
 RULES: Final[Mapping[type, Mapping[str, Rule]]] = {
     Job: {"to": "stays", "rows": "stays", "written": "free"},
-    Rows: {**dict.fromkeys(("decode", "transform", "arrow_transform", "application"), "stays"), "bad_records": "grows"},
+    Rows: {
+        **dict.fromkeys(("decode", "transform", "arrow_transform", "application", "deletes"), "stays"),
+        "bad_records": "grows",
+    },
     Allow: {"most": "free", "to": "stays"},
     Application: {"file": "stays", "arguments": "stays"},
     KafkaOutput: {
@@ -238,9 +257,12 @@ RULES: Final[Mapping[type, Mapping[str, Rule]]] = {
         "provenance": "ends",
         **dict.fromkeys(("writers", "create", "producer"), "free"),  # what of it places keys, an application compares
     },
-    IcebergOutput: {"table": "stays", **dict.fromkeys(("create", "partition_by", "properties", "options"), "free")},
+    IcebergOutput: {
+        **dict.fromkeys(("table", "upsert"), "stays"),
+        **dict.fromkeys(("create", "partition_by", "properties", "options"), "free"),
+    },
     DeltaOutput: {
-        **dict.fromkeys(("path", "table"), "stays"),
+        **dict.fromkeys(("path", "table", "upsert"), "stays"),
         **dict.fromkeys(("create", "partition_by", "properties", "options"), "free"),
     },
     FilesOutput: {"path": "stays", "format": "stays", "options": "free"},

@@ -216,7 +216,8 @@ class _Table(_Place):
     """What the tables of lakes share: how one is made that is missing, and the options of each write."""
 
     create: bool = True
-    partition_by: tuple[str, ...] = BY_DAY
+    upsert: tuple[str, ...] = ()
+    partition_by: tuple[str, ...] | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, str] = field(default_factory=dict)
 
@@ -228,19 +229,30 @@ class IcebergOutput(_Table):
 
     :param table: The table, as `catalog.schema.table`; Spark has to know the catalog. (may be a template)
     :param create: Whether to make the table if it is missing.
+    :param upsert: The columns of a key: the table has the last row of each. `()`: rows are added.
     :param partition_by: How a table that is made is partitioned: columns, or `years`, `months`, `days` or `hours` of a
-        time column, `bucket(16, column)`, `truncate(4, column)`. `()`: not at all.
+        time column, `bucket(16, column)`, `truncate(4, column)`. `()`: not at all. None: by the day of `order_time`, or
+        by `bucket(16, ...)` of the first column of `upsert`.
     :param properties: Table properties of a table that is made.
     :param options: Options of the write, such as `{"target-file-size-bytes": "134217728"}`.
     """
 
     kind: ClassVar[str] = "iceberg"
+    of_upserts: ClassVar[Mapping[str, str]] = {
+        "format-version": "2",
+        **{f"write.{each}.mode": "merge-on-read" for each in ("merge", "update", "delete")},
+    }
 
     table: str
 
     def __post_init__(self) -> None:
         _check_table(self, self.table)
         _check_layout(self, lambda _: True, "")
+
+    @property
+    def layout(self) -> tuple[str, ...]:
+        """How a table that is made is partitioned."""
+        return _layout(self, tuple(f"bucket(16, {column})" for column in self.upsert[:1]))
 
 
 @arguments()
@@ -251,8 +263,10 @@ class DeltaOutput(_Table):
     :param path: The table's location, such as `s3a://lake/orders`; or name a `table`. (may be a template)
     :param table: The table of a catalog, as `schema.table` or `catalog.schema.table`. (may be a template)
     :param create: Whether to make the table if it is missing.
+    :param upsert: The columns of a key: the table has the last row of each. `()`: rows are added.
     :param partition_by: How a table that is made is partitioned: columns, or `days` of a time column, which makes the
-        generated column `<column>_day`. `()`: not at all.
+        generated column `<column>_day`. `()`: not at all. None: by the day of `order_time`; one of upserts is clustered
+        by its key instead.
     :param properties: Table properties of a table that is made.
     :param options: Options of the write, such as `{"mergeSchema": "true"}`.
     """
@@ -262,6 +276,8 @@ class DeltaOutput(_Table):
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     }
+
+    of_upserts: ClassVar[Mapping[str, str]] = {"delta.enableDeletionVectors": "true"}
 
     path: str | None = None
     table: str | None = None
@@ -276,6 +292,11 @@ class DeltaOutput(_Table):
         else:
             _hold_path(self)
         _check_layout(self, lambda found: found[1] in {None, "days"} and not found[3], "days(column) or a column")
+
+    @property
+    def layout(self) -> tuple[str, ...]:
+        """How a table that is made is partitioned."""
+        return _layout(self, ())
 
 
 @arguments()
@@ -359,13 +380,27 @@ def _hold_path(output: Any) -> None:
     object.__setattr__(output, "path", output.path.rstrip("/"))
 
 
+def _layout(output: Any, of_upserts: tuple[str, ...]) -> tuple[str, ...]:
+    named: tuple[str, ...] | None = output.partition_by
+    return named if named is not None else of_upserts if output.upsert else BY_DAY
+
+
 def _check_layout(output: Any, fits: Callable[["re.Match[str]"], bool], known: str) -> None:
-    _hold_tuple(output, "partition_by")
+    _hold_tuple(output, "upsert")
+    if len(set(map(str.lower, output.upsert))) < len(output.upsert) or "" in output.upsert:
+        raise SettingError(f"{output.of}: upsert names the columns of a key, each once, found {output.upsert!r}")
+    if output.upsert and output.options:
+        raise SettingError(
+            f"{output.of}: upsert= merges rows, and a MERGE takes no options, found {dict(output.options)!r}: set "
+            "properties= of the table, or leave options out"
+        )
+    if output.partition_by is not None:
+        _hold_tuple(output, "partition_by")
     _check_flags(output, "create")
     for name in ("properties", "options"):
         _check_options(output, name)
         _check_no_secret(output, name)
-    for each in output.partition_by:
+    for each in output.partition_by or ():
         found = _PARTITION.fullmatch(each)
         if found is None or not fits(found):
             shown = known or "a column, days(column), bucket(16, column) or truncate(4, column)"

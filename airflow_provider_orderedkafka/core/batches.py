@@ -17,7 +17,7 @@ from typing import Any, Final, Self
 
 from .codec import Document
 from .commits import TableVersion
-from .documents import Range
+from .documents import Changes, Range
 from .lanes import KeepOrder, Kind, Partitioner, Placement
 from .notation.spelling import counted, shown_duration
 from .notation.starts import Moment
@@ -117,6 +117,7 @@ class Tally:
     may_be_out_of_order: int = 0
     late_in: Offsets = Offsets()  # noqa: RUF009 - it never changes
     read_in: Offsets = Offsets()  # noqa: RUF009 - it never changes
+    changes: Changes = Changes()  # noqa: RUF009 - it never changes
 
     @property
     def rows(self) -> int:

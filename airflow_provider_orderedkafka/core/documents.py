@@ -4,7 +4,7 @@ Each is a frozen value with one canonical text; reading is strict. Times are mil
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from hashlib import sha256
 from typing import Literal
 
@@ -29,7 +29,37 @@ REPORTED = ("range_id", "attempt", "limit_spent", "batches", "rows_read", "rows_
 """What the task that loads returns of a report."""
 
 Kind = Literal["incremental", "interval", "replay"]
+Stage = Literal["first", "next", "again"]
 Isolation = Literal["read_committed", "read_uncommitted"]
+
+
+@dataclass(frozen=True, slots=True)
+class Upsert:
+    """What a range is to a table of which each row is the last one of its key, and which belongs to `owner`.
+
+    It is the "first" one of its load, or the "next" one, or was loaded before: "again".
+    """
+
+    owner: str
+    stage: Stage
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What became of the keys of upserts; `moved` are those whose last row is of another partition than before.
+
+    `unknown` are rows of which it is not known, as an attempt that was killed may have merged them, too.
+    """
+
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+    unchanged: int = 0
+    moved: int = 0
+    unknown: int = 0
+
+    def __add__(self, other: "Changes") -> "Changes":
+        return Changes(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +70,7 @@ class Range(Document):
     `topics` maps names to the broker's topic ids. `rows_left` is what the row limit leaves, `batch_offsets` the most
     that one batch may span; null leaves that to the application. `claim` is the key of the claim on an interval's or a
     replay's range, `job` the hash of the job that it is loaded with. Both are empty where a person loads it by hand.
+    `upsert` is null where rows are added.
     """
 
     id: str
@@ -60,6 +91,7 @@ class Range(Document):
     rows_left: int | None
     claim: str = ""
     job: str = ""
+    upsert: Upsert | None = None
 
     def __post_init__(self) -> None:
         if self.batch_offsets == 0:
@@ -85,7 +117,7 @@ class Range(Document):
     @property
     def fingerprint(self) -> str:
         """A hash that no other range has, without its job, which may change until a batch is begun."""
-        facts = {name: value for name, value in encode(self).items() if name != "job"}
+        facts = {name: value for name, value in encode(self).items() if name not in {"job", "upsert"}}
         return sha256(canonical(facts).encode()).hexdigest()[:16]
 
 
@@ -124,7 +156,8 @@ class Ledger(Document):
 
     `instance` tells this ledger from every other one of the same name: its mirror carries it. `chosen` is whether its
     partitions were chosen one by one, None if that is not known. `home_dag` is the DAG that moves it, `home_file` the
-    file that defines it, as Airflow names it; empty where that is not known.
+    file that defines it, as Airflow names it; empty where that is not known. `reached` is how far the load has come
+    with a table of upserts, wherever it stands now; null for a load that adds rows.
     """
 
     load: str
@@ -141,6 +174,7 @@ class Ledger(Document):
     dead_letters: int = 0
     chosen: bool | None = None
     home_file: str = ""
+    reached: Place | None = None
 
     @property
     def rows(self) -> int:
@@ -218,7 +252,8 @@ class Destination:
     are separated by commas. `copied`: the rows are the records as they are. `identity`: they say where they came from.
     `headers`: those of the records go with them. `placed_by` says what gave a row its partition of a topic. `called` is
     how the range is called there, if not by its id. A table that is named in a catalog lies at the `location`, that of
-    dead letters at `dead_letters_location`, as Spark says.
+    dead letters at `dead_letters_location`, as Spark says. `upsert` are the columns of a key, of each of which the last
+    row stays.
     """
 
     output: str
@@ -231,6 +266,7 @@ class Destination:
     called: str = ""
     location: str = ""
     dead_letters_location: str = ""
+    upsert: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,6 +318,7 @@ class Report(Document):
     read_in: Offsets = Offsets()  # noqa: RUF009 - it never changes
     let_through: int | None = None
     counting_ms: int = 0
+    changes: Changes = Changes()
 
     def is_of(self, loaded: Range) -> bool:
         """Whether it is about this range, and not another of the same name."""

@@ -15,6 +15,7 @@ from ..core.notation.spelling import counted
 from ..core.notation.starts import Moment
 from ..core.order.cuts import NO_FLOOR, Floor, Place
 from ..core.order.positions import Offsets, TopicPartition
+from ..core.upserts import ANEW, check_rewind
 from ..errors import LifecycleError, SettingError
 from .books import SHOWN, First, Mirror, in_words, show
 from .ledger import LEDGER, LedgerStore
@@ -138,6 +139,7 @@ def rewind(
     if found := objection(ledger, "rewind", person.is_active):
         raise LifecycleError(found)
     whole = ledger.place.with_offsets(Offsets(_still(ledger, topics))).updated(place)
+    check_rewind(ledger, whole, topics)
     after = lifecycle.rewound(ledger, whole, person.name, person.reason, person.now, topics=topics)
     store.save(after, ledger)
     show(store, mirror, after)
@@ -185,6 +187,11 @@ def restore(
     before = store.ledger()
     if before is not None and before.open is not None and person.is_active(before.open.owner):
         raise LifecycleError(_owned(store.load, before.open))
+    if before is not None and before.reached is not None and mirrored.reached is None:
+        raise LifecycleError(
+            f"load {store.load!r} makes upserts, and its mirror does not say how far its table has come: bring the "
+            f"ledger back from a backup; or {ANEW}'earliest'"
+        )
     base = before or lifecycle.first_look(
         store.load, instance=mirrored.instance, home_dag=None, place=mirrored.place, topics=topics, now=person.now
     )
@@ -196,6 +203,7 @@ def restore(
         instance=mirrored.instance,
         revision=revision,
         place=mirrored.place,
+        reached=mirrored.reached,
         rows_emitted=mirrored.rows,
         dead_letters=mirrored.dead_letters,
     )

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from ..core import lifecycle
 from ..core.documents import CLAIMS_KEPT, Claim, Ledger, Open, Outcome, Range, Report
 from ..core.lifecycle import Action, RangeState, RangeStatus, Step, outcome_of, status_of, way_out
+from ..core.upserts import upserting
 from ..errors import DocumentError, LedgerChangedError, LifecycleError
 from ..job import Job
 from .books import Books, Mirror, checked, show
@@ -33,7 +34,13 @@ def with_changes(
     if change and book.open is not None and book.open.checkpoint and books.noted(book.open.checkpoint):
         raise LifecycleError(_refusal(loaded, change, book.open.checkpoint))
     after = job if change or before is None else job.at(before)
-    return replace(loaded, job=after.key), after
+    return with_job(books, loaded, after), after
+
+
+def with_job(books: Books, loaded: Range, job: Job) -> Range:
+    """The range as it is loaded with this job."""
+    ledger = books.store.ledger() if job.upserts or loaded.upsert else None
+    return replace(upserting(ledger, loaded, upserts=job.upserts), job=job.key)
 
 
 def store_changes(books: Books, after: Range, job: Job | None, before: Range) -> None:

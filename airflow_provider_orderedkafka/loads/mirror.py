@@ -38,6 +38,7 @@ class Mirrored:
     place: Place
     dead_letters: int
     whole: bool = True
+    reached: Place | None = None
 
 
 class GroupMirror:
@@ -112,29 +113,47 @@ class GroupMirror:
 
 def _metadata(ledger: Ledger, portion: tuple[int, int], partition: TopicPartition) -> str:
     """What a partition's commit carries: the floor is that of this partition, where it has one of its own."""
-    floor = ledger.place.floor
-    split = None if partition in floor.anew else floor.split
+    reached = ledger.reached
     values = {
         "by": MARK,
         "instance": ledger.instance,
         "revision": ledger.revision,
         "rows": ledger.rows_emitted,
         "dead_letters": ledger.dead_letters,
-        "floor": [floor.anew.get(partition, floor.time), *(split or ())],
+        "floor": _floor(ledger.place, partition),
     }
+    if reached is not None:
+        values["reached"] = [reached.offsets.get(partition), *_floor(reached, partition)]
     return canonical(values if portion == (0, 1) else {**values, "portion": portion})
 
 
-def _mirrored(found: "Mapping[TopicPartition, GroupOffset]") -> Mirrored | None:
-    parsed = {partition: _parsed(commit.metadata) for partition, commit in found.items()}
-    values = [value for value in parsed.values() if value is not None]
-    if len(values) < len(parsed) or not values:
-        return None
-    newest = max(values, key=lambda value: int(value["revision"]))
-    floors = {partition: value["floor"] for partition, value in parsed.items() if value is not None}
+def _floor(place: Place, partition: TopicPartition) -> list[Any]:
+    floor = place.floor
+    split = None if partition in floor.anew else floor.split
+    return [floor.anew.get(partition, floor.time), *(split or ())]
+
+
+def _of_floors(floors: "Mapping[TopicPartition, list[Any]]") -> Floor:
     time, *split = max(floors.values())
     anew = OrderTimes({partition: floor[0] for partition, floor in floors.items() if floor != [time, *split]})
-    floor = Floor(time, TopicPartition(*split) if split else None, anew)
+    return Floor(time, TopicPartition(*split) if split else None, anew)
+
+
+def _reached(values: Mapping[TopicPartition, dict[str, Any]]) -> Place | None:
+    """How far upserts have come; None where a partition does not say it."""
+    found: dict[TopicPartition, list[Any]] = {p: value["reached"] for p, value in values.items() if "reached" in value}
+    if len(found) < len(values):
+        return None
+    offsets = Offsets({p: offset for p, [offset, *_] in found.items() if offset is not None})
+    return Place(offsets, _of_floors({partition: floor for partition, [_, *floor] in found.items()}))
+
+
+def _mirrored(found: "Mapping[TopicPartition, GroupOffset]") -> Mirrored | None:
+    parsed = {p: value for p, commit in found.items() if (value := _parsed(commit.metadata)) is not None}
+    if len(parsed) < len(found) or not parsed:
+        return None
+    newest = max(parsed.values(), key=lambda value: int(value["revision"]))
+    floor = _of_floors({partition: value["floor"] for partition, value in parsed.items()})
     offsets = Offsets((partition, commit.offset) for partition, commit in found.items())
     return Mirrored(
         newest["instance"],
@@ -142,14 +161,15 @@ def _mirrored(found: "Mapping[TopicPartition, GroupOffset]") -> Mirrored | None:
         newest["rows"],
         Place(offsets, floor),
         newest["dead_letters"],
-        whole=_whole(values),
+        whole=_whole(parsed.values()),
+        reached=_reached(parsed),
     )
 
 
 def _whole(values: Iterable[dict[str, Any]]) -> bool:
     """Whether all portions are there, and of one revision."""
     portions = [tuple(value.get("portion", (0, 1))) for value in values]
-    without = {canonical({**value, "portion": None, "floor": None}) for value in values}
+    without = {canonical({**value, **dict.fromkeys(("portion", "floor", "reached"))}) for value in values}
     return len(without) == 1 and len({of for _, of in portions}) == 1 and len(set(portions)) == portions[0][1]
 
 

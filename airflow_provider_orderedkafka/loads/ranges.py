@@ -36,6 +36,7 @@ from ..core.notation.subscriptions import Discovery, Named, Subscription, covers
 from ..core.order.cuts import NO_FLOOR, Floor, Place, Span
 from ..core.order.positions import Offsets
 from ..core.pacing import Since, Terms, Verdict, WayOut
+from ..core.upserts import bounded, check_reached
 from ..errors import DataLossError, SettingError, UnknownTopicError
 from ..kafka.clients.answers import check_allowed, listed
 from ..kafka.lookup.marks import compared, marked
@@ -82,6 +83,8 @@ def check(kafka: Kafka, terms: Terms, ledger: Ledger, seen: Survey) -> None:
     seen.check(ledger.place, topics, terms.way_out)
     if terms.on_data_loss == "fail":
         seen.check_there(ledger.place, kafka.log_starts(seen.found.partitions), terms.way_out.who)
+    if ledger.reached is not None and ledger.reached.offsets != ledger.place.offsets:
+        check_reached(terms.load, ledger.reached, survey(kafka, terms, seen.now, ledger.reached, always=True))
 
 
 def _glance(kafka: Kafka, terms: Terms, ledger: Ledger, now: int) -> Survey:
@@ -120,17 +123,18 @@ def plan(
 def plan_of(
     kafka: Kafka, terms: Terms, ledger: Ledger, seen: Survey, *, name: str = "", most: AtMost = NO_BOUND
 ) -> Range | NothingToLoad:
-    bounded = replace(terms, max_offsets=least(terms.max_offsets, most.offsets))
-    end = next_place(kafka.log(terms.isolation), ledger.place, seen, bounded)
+    terms = replace(terms, max_offsets=least(terms.max_offsets, most.offsets))
+    place, seen = bounded(ledger, seen)
+    end = next_place(kafka.log(terms.isolation), place, seen, terms)
     if isinstance(end, NothingToLoad):
         return end
-    span, rows = seen.span(ledger.place), least(rows_left(terms.row_limit, ledger.rows), most.rows)
+    span, rows = seen.span(place), least(rows_left(terms.row_limit, ledger.rows), most.rows)
     return new_range(
         new_id(terms, "incremental", name),
         terms,
         "incremental",
         seen.found,
-        (ledger.place.with_offsets(span.start), marked(kafka, end)),
+        (place.with_offsets(span.start), marked(kafka, end)),
         now=seen.now,
         reason=_reason(terms, span, end.offsets, rows, most) + _joining(ledger, span.start) + _unsure(seen),
         revision=ledger.revision,

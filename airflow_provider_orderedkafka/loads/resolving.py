@@ -9,10 +9,11 @@ from ..core.documents import CLAIMS_KEPT, OUTCOMES_KEPT, Claim, Intervals, Kind,
 from ..core.lifecycle import Action, RangeState, RangeStatus, Step, parted
 from ..core.next_range import NO_BOUND, AtMost, NothingToLoad
 from ..core.notation.starts import Moment
+from ..core.upserts import upserting
 from ..errors import LifecycleError
 from ..job import Job
 from .books import Books, Memory, opened
-from .loading import store_changes, with_changes
+from .loading import store_changes, with_changes, with_job
 
 RANGE_KEY = "range_id"
 REVISION_KEY = "revision"
@@ -37,15 +38,23 @@ class Resolved:
 
 
 def resolve(
-    books: Books, memory: Memory, ledger: Ledger, plan: PlanNext, job: Job | None = None, *, most: AtMost = NO_BOUND
+    books: Books,
+    memory: Memory,
+    ledger: Ledger,
+    plan: PlanNext,
+    job: Job | None = None,
+    *,
+    upserts: bool = False,
+    most: AtMost = NO_BOUND,
 ) -> Resolved:
     """Keep, take over or plan the range of an incremental run; it takes over none that may load more than `most`.
 
+    `upserts` tells whether its rows are, where there is no job that does.
     A range that this run has committed is returned too, so that its commit emits the event again; nothing is loaded.
     """
     found = _remembered(books, memory, ledger) or opened(books, ledger)
     if found is None:
-        return _plan(books, memory, ledger, plan, job)
+        return _plan(books, memory, ledger, plan, job, upserts=upserts)
     if isinstance(found, NothingToLoad):
         return Resolved(Action.SKIP, found.reason)
     does = books.decide(found, Step.RESOLVE)
@@ -140,7 +149,7 @@ def _own(books: Books, planned: PlanOwn, key: str, *, again: bool, job: Job | No
         books.store.check_stands(claim, key)
     loaded, times = books.range(range_id), len(claim.outcomes)
     if again and where.state is RangeState.COMMITTED:
-        after = loaded if job is None else replace(loaded, job=job.key)
+        after = loaded if job is None else with_job(books, loaded, job)
         store_changes(books, after, job, loaded)
         books.store.save(lifecycle.reopened(claim, books.run), claim, key)
         return Resolved(Action.KEEP, f"loaded once more: {where.sentence}", after, times, job)
@@ -160,11 +169,11 @@ def _check_dag(books: Books, found: RangeStatus) -> None:
         )
 
 
-def _plan(books: Books, memory: Memory, ledger: Ledger, plan: PlanNext, job: Job | None) -> Resolved:
+def _plan(books: Books, memory: Memory, ledger: Ledger, plan: PlanNext, job: Job | None, *, upserts: bool) -> Resolved:
     found = plan(ledger)
     if isinstance(found, NothingToLoad):
         return Resolved(Action.SKIP, found.reason)
-    planned = _with_job(books, found, job)
+    planned = upserting(ledger, found, upserts=upserts) if job is None else _with_job(books, found, job)
     memory.set(REVISION_KEY, ledger.revision)
     memory.set(RANGE_KEY, planned.id)
     books.store.add_range(planned)
@@ -176,8 +185,9 @@ def _with_job(books: Books, planned: Range, job: Job | None) -> Range:
     """The range with its job, which is stored before anything points at it."""
     if job is None:
         return planned
+    found = with_job(books, planned, job)
     books.store.add_job(job)
-    return replace(planned, job=job.key)
+    return found
 
 
 def replay_key(books: Books, memory: Memory, *facts: object) -> str:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from ..core.batches import Setup
+from ..core.documents import Upsert
 from ..errors import SettingError
 from ..kafka.provenance import ERROR, SOURCE
 from ..kafka.replay.replays import OutputBrokers, Outputs
@@ -27,13 +28,25 @@ from .state.hadoop_state import HadoopState
 from .tables.dead_letters import DeadLetters, DeadLetterTable, DeadLetterTopic
 from .tables.table import Table
 from .tables.table_formats import DeltaTable, Files, IcebergTable
-from .tables.writer import TableWriter, writer_of
+from .tables.upserts import UpsertTable, UpsertWriter
+from .tables.writer import OutputTable, TableWriter, writer_of
+
+
+def _upsert(frames: RangeFrames, output: IcebergOutput | DeltaOutput) -> Upsert | None:
+    found = frames.loaded.upsert
+    if output.upsert and found is None:
+        raise SettingError(
+            f"{output.of}: upsert= needs a range that was planned for it, and range {frames.loaded.id!r} was not: load "
+            "without --range, or with a document that has 'upsert'"
+        )
+    return found if output.upsert else None
+
 
 Tables = Mapping[type, Callable[[RangeFrames, Any, str], Table]]
 
 TABLES: Final[Tables] = {
-    IcebergOutput: lambda frames, output, _: IcebergTable(frames.engine.session, output),
-    DeltaOutput: lambda frames, output, _: DeltaTable(frames.engine.session, output),
+    IcebergOutput: lambda frames, to, _: IcebergTable(frames.engine.session, to, _upsert(frames, to)),
+    DeltaOutput: lambda frames, to, _: DeltaTable(frames.engine.session, to, _upsert(frames, to)),
     FilesOutput: lambda frames, output, checkpoint: Files(
         HadoopState.of(output.path, frames.engine.session),
         output,
@@ -67,8 +80,12 @@ def table_sink(
         code=arguments.code,
     )
     table = tables[type(output)](frames, output, arguments.checkpoint)
-    range_name = name_at(arguments.checkpoint, frames.loaded.id)
-    return writer_of(frames, table, range_name, setup, _dead_letters(arguments, frames, output, outputs))
+    loaded = frames.loaded
+    name, letters = name_at(arguments.checkpoint, loaded.id), _dead_letters(arguments, frames, output, outputs)
+    if not arguments.job.upserts:
+        return writer_of(frames, OutputTable(table, loaded.id, name, letters), setup)
+    upserts = UpsertTable(table, loaded.id, name, letters, topic_ids=loaded.topics, deletes=arguments.job.rows.deletes)
+    return writer_of(frames, upserts, setup, UpsertWriter)
 
 
 def _partitioner(arguments: Arguments) -> str:

@@ -101,23 +101,20 @@ def _during(statement: str | None) -> Any:
 @contextlib.contextmanager
 def _dying(when: str | None) -> Any:
     kinds = (DeltaTable, IcebergTable)
-    before = [kind.append for kind in kinds]
 
-    def dying(append: Any) -> Any:
-        def instead(table: Any, rows: Any, write: Any) -> None:
+    def dying(commit: Any) -> Any:
+        def instead(*what: Any) -> None:
             if when == "after":
-                append(table, rows, write)
+                commit(*what)
             raise SettingError(DIED)  # what no try of this attempt mends
 
         return instead
 
-    for kind in kinds if when else ():
-        kind.append = dying(kind.append)  # type: ignore[method-assign]  # it dies here
-    try:
+    with contextlib.ExitStack() as patched:
+        for kind in kinds if when else ():
+            for name in ("append", "merge"):
+                patched.enter_context(mock.patch.object(kind, name, dying(getattr(kind, name))))
         yield
-    finally:
-        for kind, append in zip(kinds, before, strict=True):
-            kind.append = append  # type: ignore[method-assign]  # as it was
 
 
 def main() -> None:

@@ -140,7 +140,8 @@ def _next_range(books: Books, arguments: Arguments, kafka: Kafka) -> tuple[Range
     if verdict is not None and not verdict.run:
         return None, verdict.reason
     name = f"range-{ledger.revision + 1:06d}"  # tells people which came first
-    resolved = resolve(books, Alone(), ledger, lambda seen: ranges.plan(kafka, terms, seen, now=now, name=name))
+    plan = partial(ranges.plan, kafka, terms, now=now, name=name)
+    resolved = resolve(books, Alone(), ledger, plan, upserts=arguments.job.upserts)
     if resolved.range is None:
         return None, resolved.reason
     return begun(books, resolved.range, resolved.reason)

@@ -86,6 +86,10 @@ ARGUMENTS: Final[dict[str, tuple[tuple[str, str, str, str], ...]]] = {
         ),
         ("--output-topic", "TOPIC", "text", "the topic to write to"),
         ("--sink-option", "NAME=VALUE", "pairs", "an option of the output; can be repeated; see below"),
+        (
+            *("--deletes", "CONDITION", "text"),
+            'which rows delete their key, as SQL, such as "op = \'d\'", where --output has a table\'s "upsert"',
+        ),
         ("--bad-records", "MOST", "count", "how many records of a run may be impossible to load; with --dead-letters"),
         (
             *("--dead-letters", "OUTPUT", "text"),
@@ -297,6 +301,7 @@ def _job(found: argparse.Namespace, for_sink: Mapping[str, str]) -> Job:
         transform=found.transform,
         arrow_transform=found.arrow_transform,
         bad_records=bad,
+        deletes=found.deletes,
     )
     job = Job(_output(found, for_sink), rows)
     job.check()

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from threading import Event, Lock, Thread
 from typing import Final, Self, TextIO
 
@@ -153,7 +153,7 @@ def report(loaded: Range, counts: Counts | None, ending: Ending) -> Report:
         error=None if ending.error is None else masked(str(ending.error)),
         unprotected=ending.unprotected,
         advice=_advice(ending.error, spent=spent),
-        **asdict(total),
+        **{each.name: getattr(total, each.name) for each in fields(total)},
         range=loaded,
         job=ending.job,
         destination=ending.destination,

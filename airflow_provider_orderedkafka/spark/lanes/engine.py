@@ -1,6 +1,6 @@
 """Spark as the lanes know it: tasks that run Python, and frames of which each part is made by one task, in order."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ from ..session.plans import PlanFacts, made_where_read, read_plan
 from ..session.starting import LazySession
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row, SparkSession
+    from pyspark.sql import Column, DataFrame, Row, SparkSession
 
 TASKS_FOR_A_CORE = 2
 """Shares are uneven, so there are more of them than cores."""
@@ -85,11 +85,17 @@ class Engine:
 
         return frame.withColumn(SOURCE, f.struct(*SOURCE_FIELDS))
 
-    def identified(self, frame: "DataFrame", range_name: str, batch: int) -> "DataFrame":
-        """The rows of a batch with their identities, by `_source` and `_ordinal`, which is 0 if there is none."""
+    def identified(
+        self, frame: "DataFrame", range_name: str, batch: int, more: "Mapping[str, Column] | None" = None
+    ) -> "DataFrame":
+        """The rows of a batch with their identities, by `_source` and `_ordinal`, which is 0 if there is none.
+
+        `more` are further fields of these.
+        """
         from pyspark.sql import functions as f
 
         ordinal = f.col(ORDINAL) if ORDINAL in frame.columns else f.lit(0)
         fields = [f.col(f"{SOURCE}.{name}").alias(name) for name in ("topic", "partition", "offset")]
         of_batch = [f.lit(range_name).alias("range_id"), f.lit(batch).cast("long").alias("batch")]
-        return frame.withColumn(IDENTITY, f.struct(*of_batch, *fields, ordinal.cast("int").alias("ordinal")))
+        further = [column.alias(name) for name, column in (more or {}).items()]
+        return frame.withColumn(IDENTITY, f.struct(*of_batch, *fields, ordinal.cast("int").alias("ordinal"), *further))

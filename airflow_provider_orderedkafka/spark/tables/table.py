@@ -12,6 +12,8 @@ from math import ceil
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 from ...core.commits import IDENTITY, History, TableVersion
+from ...core.documents import Upsert
+from ...core.upserts import ANEW
 from ...errors import SettingError
 from ...kafka.provenance import ORDINAL, SOURCE
 from ...kafka.replay.landed import Landed
@@ -20,7 +22,7 @@ from ..lanes.engine import Engine
 from ..lanes.kafka_output import missing
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import DataType
 
 _log = logging.getLogger(__name__)
@@ -33,13 +35,18 @@ FILE_BYTES: Final = 256 * 2**20
 LEAST_BYTES: Final = 32 * 2**20
 """The smallest file, where files are made smaller to keep all cores busy."""
 
+OWNER, KEY = "orderedkafka.load", "orderedkafka.upsert"
+"""The properties of a table of upserts: the load with the instance of its ledger, and the columns of its key."""
+
 STRUCT: Final = "STRUCT<range_id: STRING, batch: BIGINT, topic: STRING, partition: INT, offset: BIGINT, ordinal: INT>"
 """The type of the identity."""
 
 _COLUMN: Final = re.compile(r"\((?:\d+, *)?(\w+)\)|^(\w+)$")
 
 
-def identified(rows: "DataFrame", engine: Engine, range_name: str, batch: int) -> "DataFrame":
+def identified(
+    rows: "DataFrame", engine: Engine, range_name: str, batch: int, more: "Mapping[str, Column] | None" = None
+) -> "DataFrame":
     """The rows with their identity in one column in place of `_source`."""
     if SOURCE not in rows.columns:
         raise SettingError(
@@ -48,7 +55,7 @@ def identified(rows: "DataFrame", engine: Engine, range_name: str, batch: int) -
         )
     if not engine.facts(rows).at_most_one:
         rows = missing(rows, Landed(), "many", engine.counter())
-    return engine.identified(rows, range_name, batch).drop(SOURCE, ORDINAL)
+    return engine.identified(rows, range_name, batch, more).drop(SOURCE, ORDINAL)
 
 
 def in_few_files(rows: "DataFrame", cores: int, size: float | None) -> "DataFrame":
@@ -207,6 +214,7 @@ class LakeTable(ABC, Generic[LakeOutput]):
 
     session: "SparkSession"
     output: LakeOutput
+    upsert: Upsert | None = None
     by_place: bool = False
     commits_once: bool = False
 
@@ -227,14 +235,51 @@ class LakeTable(ABC, Generic[LakeOutput]):
     @abstractmethod
     def _found(self) -> str: ...
 
-    def make(self, rows: "DataFrame", columns: str, parts: Sequence[str]) -> None:
+    def make(self, rows: "DataFrame", columns: str, parts: Sequence[str], clustered: Sequence[str] = ()) -> None:
         """Create the table; `SettingError` with `create=False`."""
         if not self.output.create:
             raise SettingError(f"{self.output.of}: there is no such table, and create=False: create it")
-        check_partitions(rows, self.output.partition_by, self.output.of)
+        if self.upsert is not None and self.upsert.stage != "first":
+            raise SettingError(
+                f"{self.output.of}: there is no such table, and load {self.upsert.owner.partition('/')[0]!r} has "
+                f"loaded ranges into it: one that is made now would lack these; bring it back, or {ANEW}'earliest'"
+            )
+        check_partitions(rows, self.output.layout, self.output.of)
         clause = f" PARTITIONED BY ({', '.join(parts)})" if parts else ""
+        clause = f" CLUSTER BY ({', '.join(clustered)})" if clustered else clause
         statement = f"CREATE TABLE IF NOT EXISTS {self.name} ({columns}) USING {self.output.kind}{clause}"
-        asked(self.session, statement + listed(self.output.properties), self.output.of)
+        asked(self.session, statement + listed({**self._own, **self.output.properties}), self.output.of)
+
+    @abstractmethod
+    def names(self) -> Sequence[str]:
+        """Its columns, but for those that are generated."""
+        ...
+
+    def lacking(self, there: Sequence[str]) -> list[str]:
+        """The columns that rows with these ones lack."""
+        known = {each.lower() for each in there}
+        return [each for each in self.names() if each.lower() not in known]
+
+    @property
+    def _own(self) -> Mapping[str, str]:
+        """The properties of a new table that it has for itself."""
+        if self.upsert is None:
+            return {}
+        return {**self.output.of_upserts, OWNER: self.upsert.owner, KEY: ", ".join(self.output.upsert)}
+
+    def check_owner(self) -> None:
+        """`SettingError` where rows would meet others with which they are in no order."""
+        rows = self.sql(f"SHOW TBLPROPERTIES {self.name}").collect()
+        found = {row["key"]: row["value"] for row in rows if row["key"] in {OWNER, KEY}}
+        own = {name: value for name, value in self._own.items() if name in {OWNER, KEY}}
+        if found == own:
+            return
+        has = f"upserts of load {found[OWNER]!r} by {found.get(KEY)!r}" if OWNER in found else "rows that were added"
+        asks = f"upserts of load {own[OWNER]!r} by {own[KEY]!r}" if own else "to add rows"
+        raise SettingError(
+            f"{self.output.of} has {has}, and this load asks for {asks}: a table of upserts belongs to one load, its "
+            "ledger and its key; name another table, or set upsert= back"
+        )
 
     def rows_of(self, range_name: str, batch: int) -> tuple[int, int]:
         counts = ("count(*) AS rows", f"count(DISTINCT {IDENTITY}) AS different")
@@ -246,13 +291,24 @@ class LakeTable(ABC, Generic[LakeOutput]):
         return self.sql(f"SELECT * FROM {self.name} WHERE {of_batch}")  # noqa: S608 - quoted
 
     def owned(self, names: Sequence[str]) -> tuple[int, int]:
+        if self.upsert is not None:
+            return 0, 0
         counts = (f"count_if({of_range(names)}) AS own", f"count_if({IDENTITY} IS NULL) AS silent")
         [row] = self.sql(f"SELECT {', '.join(counts)} FROM {self.name}").collect()  # noqa: S608 - quoted
         return int(row["own"]), int(row["silent"])
 
     def forget(self, names: Sequence[str]) -> None:
-        """Delete the rows of a range under its earlier names; what this loading writes has another name."""
+        """Delete the rows of a range under its earlier names; what this loading writes has another name.
+
+        None of upserts, which are of several ranges.
+        """
+        if self.upsert is not None:
+            return
         self.sql(f"DELETE FROM {self.name} WHERE {of_range(names)}").collect()  # noqa: S608 - quoted
+
+    def merge(self, statement: str) -> None:
+        """Change rows by one commit, which fails where another one has changed what the statement went by."""
+        self.sql(statement).collect()
 
     def sql(self, statement: str) -> "DataFrame":
         """Run a statement on the table as it is now."""

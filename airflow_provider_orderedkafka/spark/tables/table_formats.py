@@ -153,8 +153,12 @@ class IcebergTable(LakeTable[IcebergOutput]):
     def prepare(self, rows: "DataFrame") -> None:
         self._check_session()
         if not self.session.catalog.tableExists(self.output.table):
-            self.make(rows, columns(rows), self.output.partition_by)
-        check_columns(rows, [field.name for field in self._fields()], self.output.of, self.name)
+            self.make(rows, columns(rows), self.output.layout)
+        self.check_owner()
+        check_columns(rows, self.names(), self.output.of, self.name)
+
+    def names(self) -> Sequence[str]:
+        return [field.name for field in self._fields()]
 
     def version(self, batch: int) -> TableVersion:  # noqa: ARG002 - as it is for every batch
         """The newest snapshot."""
@@ -223,6 +227,10 @@ POLLS: Final = 20
 POLL_SECONDS: Final = 0.5
 """How often, and at what interval in seconds, to poll for a table that another application is creating."""
 
+UNBOUNDED: Final = ("binary", "boolean")
+MOST_CLUSTERED: Final = 4
+"""The types that Delta does not cluster by, and by how many columns it does."""
+
 ROWS: Final = "numOutputRows"
 DAY: Final = "_day"
 INTO_DAYS: Final = "days("
@@ -244,10 +252,18 @@ class DeltaTable(LakeTable[DeltaOutput]):
             self.session.conf.set(FEW_PARTITIONS, "2")
         if not self._is_there():
             self._make(rows)
+        self.check_owner()
         self._check_memory()
-        there = asked(self.session, f"TABLE {self.name}", self.output.of).columns
         widens = self.output.options.get("mergeSchema", "").lower() == "true"
-        check_columns(rows, there, self.output.of, self.name, widens=widens)
+        check_columns(rows, self._columns(), self.output.of, self.name, widens=widens)
+
+    def names(self) -> Sequence[str]:
+        generated = {f"{each[len(INTO_DAYS) : -1]}{DAY}" for each in self.output.layout if each.startswith(INTO_DAYS)}
+        return [each for each in self._columns() if each not in generated]
+
+    def _columns(self) -> Sequence[str]:
+        found: Sequence[str] = asked(self.session, f"TABLE {self.name}", self.output.of).columns
+        return found
 
     def version(self, batch: int) -> TableVersion:  # noqa: ARG002 - as it is for every batch
         [newest] = self._described(1)
@@ -322,19 +338,26 @@ class DeltaTable(LakeTable[DeltaOutput]):
 
     def _make(self, rows: "DataFrame") -> None:
         """Create the table, with a generated column of dates for each `days(...)` that partitions it."""
-        by = self.output.partition_by
+        by = self.output.layout
         days = {each: each[len(INTO_DAYS) : -1] for each in by if each.startswith(INTO_DAYS)}
         made = [f"{quoted(day + DAY)} DATE GENERATED ALWAYS AS (CAST({quoted(day)} AS DATE))" for day in days.values()]
         parts = [quoted(days[each] + DAY if each in days else each) for each in by]
         refused = f"{self.output.of}: its folder is not empty, and is not a Delta table"
         try:
-            self.make(rows, ", ".join([columns(rows), *made]), parts)
+            self.make(rows, ", ".join([columns(rows), *made]), parts, self._clustered(rows))
         except SettingError as error:
             refused = str(error)
             if NOT_EMPTY not in refused:
                 raise
         if not self._is_there():
             self._await(refused)
+
+    def _clustered(self, rows: "DataFrame") -> list[str]:
+        """The columns of a key, but for those of which Delta keeps no bounds."""
+        if self.output.partition_by is not None:
+            return []
+        kinds = {name.lower(): kind for name, kind in rows.dtypes}
+        return [quoted(key) for key in self.output.upsert if kinds[key.lower()] not in UNBOUNDED][:MOST_CLUSTERED]
 
     def _await(self, refused: str) -> None:
         """Wait for a table that another application is creating: while only its folder is there, Delta refuses."""

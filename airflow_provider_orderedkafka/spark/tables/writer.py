@@ -126,6 +126,10 @@ class OutputTable:
             known = TableBefore(landed=rows > 0, rows=different or None)
         return replace(known, doubled=rows - different, asked=True)
 
+    def named(self, rows: "DataFrame", engine: Engine, batch: int) -> "DataFrame":
+        """The rows as the table has them: with their identities, unless their folder names them."""
+        return rows.drop(SOURCE) if self.table.by_place else identified(rows, engine, self.range_name, batch)
+
     def _is_anew(self, note: Note) -> bool:
         return note.batch == 1 and self.range_name != self.range_id
 
@@ -172,6 +176,7 @@ class TableWriter:
             called=output.range_name,
             location=output.table.location,
             dead_letters_location="" if output.dead_letters is None else output.dead_letters.to.location,
+            upsert=getattr(output.table.output, "upsert", ()),
         )
 
     def write(self, batch: Batch, note: Note, before: TableBefore | None) -> Tally:
@@ -196,7 +201,12 @@ class TableWriter:
 
     def _written(self, batch: Batch, note: Note, dead_letters: Landed) -> Tally:
         slices = self.frames.for_tasks(batch)
-        rows, tally = self._rows(batch, dead_letters, slices)
+        rows, counted = self._rows(batch, dead_letters, slices)
+        rows, written = self.frames.engine.counted(rows)
+
+        def tally() -> Tally:
+            return replace(counted(), rows_emitted=written())
+
         name = name_of(self.output.range_name, batch.number, secrets.token_hex(4))
         write = Write(self.output.range_name, batch.number, name, lambda: tally().rows_emitted)
         with self.frames.located(batch, rows, slices):
@@ -210,22 +220,16 @@ class TableWriter:
     def _rows(
         self, batch: Batch, dead_letters: Landed, slices: Sequence[Slice] | None = None, *, most: int | None = 0
     ) -> "tuple[DataFrame, Callable[[], Tally]]":
-        """A batch's rows without its dead letters, and a function for their counts, once they are read.
+        """A batch's rows without its dead letters, and a function for the counts of records, once they are read.
 
         At most `most` other records may be bad.
         """
-        engine, counters = self.frames.engine, self.frames.counters()
+        counters = self.frames.counters()
         making = self.frames.making.at_most(most)
         slices = self.frames.for_tasks(batch) if slices is None else slices
         rows = self.frames.of_batch(batch, slices, counters=counters, making=making, without=dead_letters)
         rows = without_surplus(rows, batch.surplus)
-        rows = _named(rows, engine, self.output.table, self.output.range_name, batch.number)
-        rows, written = engine.counted(rows)
-
-        def tally() -> Tally:
-            return counters.tally().plus(Tally(rows_emitted=written()))
-
-        return rows, tally
+        return self.output.named(rows, self.frames.engine, batch.number), counters.tally
 
     def _bytes(self, batch: Batch) -> float | None:
         average = self.average()
@@ -269,17 +273,18 @@ class TableWriter:
         return gone
 
     def _counted(self, batch: Batch, dead_letters: Landed) -> Tally:
-        rows, tally = self._rows(batch, dead_letters, most=None)
+        rows, counted = self._rows(batch, dead_letters, most=None)
+        rows, written = self.frames.engine.counted(rows)
         with self.frames.located(batch, rows):
             rows.write.format("noop").mode("overwrite").save()
-        return tally()
+        return replace(counted(), rows_emitted=written())
 
 
 def writer_of(
-    frames: RangeFrames, table: Table, range_name: str, setup: Setup, dead_letters: "DeadLetters | None" = None
+    frames: RangeFrames, output: OutputTable, setup: Setup, kind: type[TableWriter] = TableWriter
 ) -> TableWriter:
     """The writer for a table, which is created if it is missing, and checked."""
-    table.prepare(_named(frames.rows, frames.engine, table, range_name, 1))
+    output.table.prepare(output.named(frames.rows, frames.engine, 1))
 
     @cache
     def average() -> float | None:
@@ -287,9 +292,4 @@ def writer_of(
 
         return average_bytes(frames.loaded.span, frames.read)
 
-    return TableWriter(frames, OutputTable(table, frames.loaded.id, range_name, dead_letters), setup, average)
-
-
-def _named(rows: "DataFrame", engine: Engine, table: Table, range_name: str, batch: int) -> "DataFrame":
-    """The rows as the table has them: with their identities, unless their folder names them."""
-    return rows.drop(SOURCE) if table.by_place else identified(rows, engine, range_name, batch)
+    return kind(frames, output, setup, average)

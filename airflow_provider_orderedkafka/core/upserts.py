@@ -1,0 +1,121 @@
+"""Upserts: which ranges may change a table of which each row is the last one of its key, and how far the load has come.
+
+- Where the load has `reached`, order times rise from range to range, so what is later replaces what is there.
+- Below that (after a rewind, in a replay) order times may be others than the first time. So a range ends there at the
+  latest; it gives values anew where a row is of the same record, and does nothing else.
+- From there on the floor is that with which the load had come there.
+- The table belongs to one load with its ledger: what others load into it is in no order with its rows.
+- What was left out, or is of another log, makes another table than the topics say: it is refused.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from ..errors import DataLossError, LifecycleError
+from .documents import Ledger, Place, Range, Stage, Upsert
+from .next_range import SHOWN, Survey
+from .order.positions import Offsets
+
+ANEW: Final = "load into a new table, under another name of the load, which begins with start="
+
+
+def bounded(ledger: Ledger, seen: Survey) -> tuple[Place, Survey]:
+    """Where the next range begins, and how far it may go, by what Kafka has."""
+    place, reached = ledger.place, ledger.reached
+    if reached is None:
+        return place, seen
+    start = seen.span(place).start
+    if all(reached.offsets.get(p, at) == at for p, at in start.items()):
+        return replace(place, floor=reached.floor), seen
+    ends = {p: min(end, reached.offsets.get(p, start[p])) for p, end in seen.ends.offsets.items()}
+    return place, replace(seen, ends=replace(seen.ends, offsets=Offsets(ends)))
+
+
+def upserting(ledger: Ledger | None, planned: Range, *, upserts: bool) -> Range:
+    """The range as it changes a table; `LifecycleError` if its rows cannot go there, or must be upserts."""
+    if not upserts:
+        if ledger is not None and ledger.reached is not None and planned.kind == "incremental":
+            raise LifecycleError(
+                f"load {planned.load!r} has made upserts until now, and would add rows: what the table would not get "
+                "of it could never be merged later. Give upsert= back, or load under another name"
+            )
+        return replace(planned, upsert=None)
+    if planned.kind == "interval" or ledger is None:
+        raise LifecycleError(
+            f"range {planned.id!r} of load {planned.load!r} is not of a ledger, and upserts need the order of one: use "
+            "ordered_load(), or leave upsert= out"
+        )
+    return replace(planned, upsert=Upsert(f"{ledger.load}/{ledger.instance}", _stage(ledger, planned)))
+
+
+def _stage(ledger: Ledger, planned: Range) -> Stage:
+    reached = ledger.reached
+    if planned.kind == "replay":
+        return _replayed(reached, planned)
+    if reached is None:
+        if ledger.last_run_at is not None:
+            raise LifecycleError(
+                f"load {ledger.load!r} has added rows until now, and would make upserts: a table would lack what was "
+                f"loaded before; {ANEW}'earliest'"
+            )
+        return "first"
+    here = all(reached.offsets.get(p, at) == at for p, at in planned.start.offsets.items())
+    return "next" if here else "again"
+
+
+def _replayed(reached: Place | None, planned: Range) -> Stage:
+    offsets = Offsets() if reached is None else reached.offsets
+    ends, start = planned.end.offsets, planned.start.offsets
+    beyond = [p.at(end) for p, end in ends.items() if end > max(offsets.get(p, 0), start[p])]
+    if beyond:
+        raise LifecycleError(
+            f"the replay goes to {', '.join(beyond[:SHOWN])}, and its table of upserts has come to "
+            f"{', '.join(p.at(offsets.get(p, 0)) for p in list(ends)[:SHOWN])}: a replay gives values anew of what was "
+            "loaded; ask for an earlier end, or let the load itself go on"
+        )
+    return "again"
+
+
+def check_reached(load: str, there: Place, seen: Survey) -> None:
+    """Raise `DataLossError` if the log in which the load had come so far is another one now."""
+    ends = seen.ends.written
+    gone = [*seen.logs.parted, *(p for p, stands in there.offsets.items() if ends.get(p, stands) < stands)]
+    for partition in gone:
+        raise DataLossError(
+            f"load {load!r} makes upserts and has come to {partition.at(there.offsets[partition])}, and the log was "
+            f"truncated before that (an unclean election, a backup that was restored): its table has rows that Kafka "
+            f"has no more; {ANEW}'earliest'",
+            **partition._asdict(),
+            offset=there.offsets[partition],
+        )
+
+
+def reached(ledger: Ledger, loaded: Range, stop: Place) -> Place | None:
+    """How far the load has come once this range is loaded up to its stop."""
+    if loaded.upsert is None or loaded.upsert.stage == "again":
+        return ledger.reached
+    return (ledger.reached or ledger.place).updated(stop)
+
+
+def check_rewind(ledger: Ledger, place: Place, topics: Mapping[str, str]) -> None:
+    """Raise `LifecycleError` for a move that would make the load's table of upserts another one than its topics say."""
+    if ledger.reached is None:
+        return
+    known = ledger.reached.offsets
+    ahead = [p.at(offset) for p, offset in place.offsets.items() if offset > known.get(p, offset)]
+    if ahead:
+        raise LifecycleError(
+            f"load {ledger.load!r} makes upserts and has come to {_come_to(known, place)}: with a move to "
+            f"{', '.join(ahead[:SHOWN])} its table would lack what is left out; {ANEW} there"
+        )
+    made_anew = [topic for topic, found in topics.items() if ledger.topics.get(topic, found) != found]
+    if made_anew:
+        raise LifecycleError(
+            f"load {ledger.load!r} makes upserts, and topic {made_anew[0]!r} was deleted and created again: its table "
+            f"has rows of the former one, to which no order leads; {ANEW}'earliest'"
+        )
+
+
+def _come_to(known: Offsets, place: Place) -> str:
+    return ", ".join([p.at(known[p]) for p, offset in place.offsets.items() if offset > known.get(p, offset)][:SHOWN])

@@ -1,0 +1,275 @@
+"""Upserts: batches merged into a table of Iceberg or Delta of which each row is the last one of its key.
+
+- A row comes in where its key is not there. It replaces the row of its key if it is later: within one partition of a
+  topic by offset and ordinal, which is right whatever was rewound; otherwise by its position in the load's order.
+- Of a record that is there, a row gives its values anew; the later one of its order times stays.
+- What is loaded "again" does nothing else than that.
+- A delete leaves a row, with its key and `_is_deleted`: what is older than it may still come.
+
+So a batch may be merged as often as one likes, by any attempt, and nothing has to be looked for before.
+"""
+
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from ...core.batches import Batch, Note, Tally
+from ...core.commits import IDENTITY
+from ...core.documents import Changes
+from ...core.order.positions import TopicPartition
+from ...errors import RowError, SettingError
+from ...kafka.provenance import ORDINAL, SOURCE
+from ...kafka.replay.landed import Landed
+from ..lanes.engine import Engine
+from .table import LakeTable, identified, quoted
+from .writer import OutputTable, TableBefore, TableWriter
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+DELETED: Final = "_is_deleted"
+"""The column that says of a row that its key was deleted."""
+
+CHANGE, ROWS, MOVED = "_change", "_rows", "_moved"
+POSITION: Final = ("order_time", "topic", "partition", "offset", "ordinal")
+PARTITION: Final = ("topic_id", "topic", "partition")
+WITHIN: Final = ("offset", "ordinal")
+OWN: Final = frozenset({IDENTITY, DELETED, SOURCE, ORDINAL})
+
+WITHOUT_LOSS: Final = (
+    *("string", "binary", "boolean", "date", "timestamp", "timestamp_ntz"),
+    *("tinyint", "smallint", "int", "bigint", "decimal"),
+)
+"""Types of which two values are the same one where they are equal."""
+
+Field = Callable[[str], str]
+"""How a field of an identity is written in SQL, of the new row or of the one that is there."""
+
+
+def same(new: Field, there: Field, fields: Sequence[str]) -> str:
+    return " AND ".join(f"{new(each)} = {there(each)}" for each in fields)
+
+
+def later(new: Field, there: Field, fields: Sequence[str] = POSITION) -> str:
+    """Whether the new one comes after the one that is there, by these fields, the first one first."""
+    first, *rest = fields
+    above = f"{new(first)} > {there(first)}"
+    return f"({above} OR ({new(first)} = {there(first)} AND {later(new, there, rest)}))" if rest else above
+
+
+def replaces(new: Field, there: Field) -> str:
+    within = same(new, there, PARTITION)
+    return f"CASE WHEN {within} THEN {later(new, there, WITHIN)} ELSE {later(new, there)} END"
+
+
+def of_record(new: Field, there: Field) -> str:
+    return same(new, there, (*PARTITION, *WITHIN))
+
+
+def _new(field: str) -> str:
+    return f"s.{IDENTITY}.{quoted(field)}"
+
+
+def _there(field: str) -> str:
+    return f"t.{IDENTITY}.{quoted(field)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """The statements that merge rows of these columns into the table `name`, which has the `lacking` ones, too."""
+
+    name: str
+    columns: Sequence[str]
+    lacking: Sequence[str]
+    keys: Sequence[str]
+    again: bool
+
+    def compared(self, rows: str) -> str:
+        """The rows with what each changes, and whether its key moves to another partition."""
+        wrong = " OR ".join(f"s.{quoted(each)} IS NULL" for each in (*self.keys, DELETED))
+        change = f"CASE WHEN s.{DELETED} THEN 'deleted' WHEN t.{DELETED} THEN 'inserted' ELSE 'updated' END"
+        absent = "'unchanged'" if self.again else f"CASE WHEN s.{DELETED} THEN 'deleted' ELSE 'inserted' END"
+        moved = f"NOT ({same(_new, _there, PARTITION)})"
+        return (
+            f"SELECT s.*, CASE WHEN {wrong} THEN 'wrong' WHEN t.{IDENTITY} IS NULL THEN {absent} "  # noqa: S608 - quoted
+            f"WHEN {self._applies} THEN {change} ELSE 'unchanged' END AS {CHANGE}, "
+            f"coalesce({moved} AND {self._applies}, false) AS {MOVED} "
+            f"FROM {rows} s LEFT JOIN {self.name} t ON {self._matches}"
+        )
+
+    def merged(self, rows: str) -> str:
+        """The merge of rows that were compared: the table may have changed since."""
+        given = [each for each in self.columns if each not in {*self.keys, IDENTITY}]
+        identity = [] if self.again else [f"t.{IDENTITY} = {self._identity}"]
+        values = [f"t.{quoted(each)} = s.{quoted(each)}" for each in given]
+        sets = ", ".join([*values, *(f"t.{quoted(each)} = NULL" for each in self.lacking), *identity])
+        names, inserted = (", ".join(f"{of}{quoted(each)}" for each in self.columns) for of in ("", "s."))
+        absent = "" if self.again else f" WHEN NOT MATCHED THEN INSERT ({names}) VALUES ({inserted})"  # noqa: S608 - quoted
+        return (
+            f"MERGE INTO {self.name} t USING (SELECT * FROM {rows} WHERE {CHANGE} <> 'unchanged') s "  # noqa: S608
+            f"ON {self._matches} WHEN MATCHED AND {self._applies} THEN UPDATE SET {sets}{absent}"
+        )
+
+    @property
+    def _matches(self) -> str:
+        of_key = " AND ".join(f"s.{quoted(each)} = t.{quoted(each)}" for each in self.keys)
+        return f"{of_key} AND {of_record(_new, _there)}" if self.again else of_key
+
+    @property
+    def _applies(self) -> str:
+        return "true" if self.again else f"({replaces(_new, _there)} OR ({of_record(_new, _there)}))"
+
+    @property
+    def _identity(self) -> str:
+        names = ("range_id", "batch", *POSITION[1:], "topic_id")
+        latest = f"greatest({_new('order_time')}, {_there('order_time')})"
+        time = f"CASE WHEN {of_record(_new, _there)} THEN {latest} ELSE {_new('order_time')} END"
+        fields = [*((each, _new(each)) for each in names), ("order_time", time)]
+        return f"named_struct({', '.join(f'{name!r}, {text}' for name, text in fields)})"
+
+
+def last_of_each(rows: "DataFrame", keys: Sequence[str]) -> "DataFrame":
+    """The last row of each key, and how many there were of it."""
+    from pyspark.sql import functions as f
+
+    position = f.struct(*(f.col(f"{IDENTITY}.{each}") for each in POSITION))
+    last = f.max_by(f.struct(*(f.col(quoted(name)) for name in rows.columns)), position)
+    found = rows.groupBy(*(f.col(quoted(key)).alias(f"_key_{n}") for n, key in enumerate(keys)))
+    return found.agg(last.alias("_last"), f.count(f.lit(1)).alias(ROWS)).select("_last.*", ROWS)
+
+
+def with_deletes(rows: "DataFrame", deletes: str | None, of: str) -> "DataFrame":
+    """The rows with `_is_deleted`; those of which it is true have their key and what says where they are from, only."""
+    from pyspark.sql import functions as f
+
+    if deletes is not None and DELETED in rows.columns:
+        raise SettingError(
+            f"{of}: the rows have a column {DELETED!r}, and deletes={deletes!r} says it, too: leave one out"
+        )
+    if deletes is None and not {DELETED, "value"} & set(rows.columns):
+        raise SettingError(
+            f"{of}: which rows delete their key is not known: they have no column {DELETED!r} or 'value', found "
+            f'{", ".join(map(repr, rows.columns))}: say it with Rows(deletes=...), such as "op = \'d\'", or "false"'
+        )
+    if deletes is not None:
+        return rows.withColumn(DELETED, f.expr(deletes).cast("boolean"))
+    return rows if DELETED in rows.columns else rows.withColumn(DELETED, f.col("value").isNull())
+
+
+def without_values(rows: "DataFrame", keys: Sequence[str]) -> "DataFrame":
+    from pyspark.sql import functions as f
+
+    kept = {*(key.lower() for key in keys), *OWN}
+    values = {name: f.when(~f.col(DELETED), f.col(quoted(name))) for name in rows.columns if name.lower() not in kept}
+    return rows.withColumns(values)
+
+
+def check_keys(rows: "DataFrame", keys: Sequence[str], of: str) -> None:
+    kinds = {name.lower(): kind for name, kind in rows.dtypes}
+    for key in keys:
+        kind = kinds.get(key.lower())
+        if kind is None:
+            there = ", ".join(map(repr, rows.columns))
+            raise SettingError(f"{of}: upsert={key!r} is no column of the rows, which are {there}")
+        if kind.partition("(")[0] not in WITHOUT_LOSS:
+            raise SettingError(
+                f"{of}: upsert={key!r} is of type {kind}, of which values that mean the same need not be equal: make "
+                f"it one of {', '.join(WITHOUT_LOSS)} in a transform"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class UpsertTable(OutputTable):
+    """A table of upserts; `topic_ids` are those of the range's topics, `deletes` says which rows delete their key."""
+
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    deletes: str | None = None
+
+    @property
+    def lake(self) -> LakeTable[Any]:
+        assert isinstance(self.table, LakeTable)  # files have no upserts
+        return self.table
+
+    def may_double(self, _batch: Batch) -> int | None:
+        return 0 if self.dead_letters is None else None
+
+    def there(self, _note: Note) -> TableBefore:
+        """Nothing that matters."""
+        return TableBefore()
+
+    def named(self, rows: "DataFrame", engine: Engine, batch: int) -> "DataFrame":
+        from pyspark.sql import functions as f
+
+        output = self.lake.output
+        check_keys(rows, output.upsert, output.of)
+        ids = f.create_map(*(f.lit(text) for pair in self.topic_ids.items() for text in pair))
+        more = {"topic_id": ids[f.col(f"{SOURCE}.topic")], "order_time": f.col(f"{SOURCE}.order_time")}
+        marked = without_values(with_deletes(rows, self.deletes, output.of), output.upsert)
+        found = identified(marked, engine, self.range_name, batch, more)
+        own = [name for key in output.upsert for name in found.columns if name.lower() == key.lower()]
+        return found.select(*map(quoted, [*own, *(each for each in found.columns if each not in own)]))
+
+
+@dataclass(frozen=True, slots=True)
+class UpsertWriter(TableWriter):
+    """Merges each batch by one commit."""
+
+    output: UpsertTable
+
+    def write(self, batch: Batch, note: Note, before: TableBefore | None) -> Tally:
+        tally = TableWriter.write(self, batch, note, before)
+        return tally if before is None else replace(tally, changes=Changes(unknown=tally.rows_emitted))
+
+    def _written(self, batch: Batch, note: Note, dead_letters: Landed) -> Tally:  # noqa: ARG002 - as it is elsewhere
+        slices = self.frames.for_tasks(batch)
+        rows, counted = self._rows(batch, dead_letters, slices)
+        with self.frames.located(batch, rows, slices):
+            emitted, changes = self._merged(rows)
+        return replace(counted(), rows_emitted=emitted, changes=changes)
+
+    def _merged(self, rows: "DataFrame") -> tuple[int, Changes]:
+        from pyspark.sql import functions as f
+
+        table, keys = self.output.lake, self.output.lake.output.upsert
+        again = table.upsert is not None and table.upsert.stage == "again"
+        given = rows.withColumn(ROWS, f.lit(1)) if again else last_of_each(rows, keys)
+        merge = Merge(table.name, rows.columns, table.lacking(rows.columns), keys, again)
+        with _view(given) as name:
+            compared = table.sql(merge.compared(name)).persist()
+        try:
+            counted = (f.count(f.lit(1)).alias("keys"), f.sum(ROWS).alias("rows"), f.count_if(MOVED).alias("moved"))
+            counts = {row[CHANGE]: row for row in compared.groupBy(CHANGE).agg(*counted).collect()}
+            if "wrong" in counts:
+                raise _wrong(compared, keys)
+            if set(counts) - {"unchanged"}:
+                with _view(compared) as name:
+                    table.merge(merge.merged(name))
+        finally:
+            compared.unpersist()
+        moved = sum(each["moved"] for each in counts.values())
+        return sum(each["rows"] for each in counts.values()), Changes(
+            moved=moved, **{change: each["keys"] for change, each in counts.items()}
+        )
+
+
+@contextmanager
+def _view(frame: "DataFrame") -> Iterator[str]:
+    name = f"orderedkafka_{secrets.token_hex(6)}"
+    frame.createTempView(name)
+    try:
+        yield name
+    finally:
+        frame.sparkSession.catalog.dropTempView(name)
+
+
+def _wrong(compared: "DataFrame", keys: Sequence[str]) -> RowError:
+    row = compared.where(f"{CHANGE} = 'wrong'").orderBy(*(f"{IDENTITY}.{each}" for each in POSITION)).first()
+    assert row is not None
+    where = TopicPartition(row[IDENTITY]["topic"], row[IDENTITY]["partition"]).at(row[IDENTITY]["offset"])
+    null = next(each for each in (*keys, DELETED) if row[each] is None)
+    return RowError(
+        f"{where}: the column {null!r} of an upsert is null, and rows need a whole key, and to say whether they delete "
+        "it: leave such rows out in a transform, or make a value of it, as with coalesce()"
+    )

@@ -1,0 +1,93 @@
+"""Upserts in tables of the real Delta and the real Iceberg: a table has, for each key, the row of its last change."""
+
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.lake import Lake
+from support.outputs import in_order
+from support.plain import as_argument
+from support.records import Record, Records
+from support.table_formats import DELTA, ICEBERG
+from support.topics import Topics
+
+pytestmark = [pytest.mark.fault, pytest.mark.timeout(900)]
+
+START = 1_700_000_000_000
+COUNTS = ("inserted", "updated", "deleted", "unchanged", "moved", "unknown")
+
+
+@pytest.fixture(scope="module", params=[DELTA, ICEBERG], ids=lambda each: each.name)
+def lake(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
+    found = Lake(tmp_path_factory.mktemp("lake"), request.param)
+    yield found
+    found.close()
+
+
+def changes(count: int, chance: random.Random, *, begin: int = 0, stay: bool = False) -> list[Record]:
+    """Changes of a few keys, some of them deletes; clocks differ by up to a second."""
+    found = []
+    for number in range(begin, begin + count):
+        key = chance.randrange(12)
+        partition = key % 3 if stay else chance.randrange(3)
+        value = None if chance.random() < 0.2 else json.dumps({"number": number}).encode()
+        time = START + number * 10 - chance.choice((0, 0, chance.randrange(1_000)))
+        found.append(Record(value, time, partition, f"k{key}".encode()))
+    return found
+
+
+class Upserts:
+    """A load by hand into one table, and what the table should be."""
+
+    def __init__(self, lake: Lake, servers: str, folder: Path, topic: str, **output: Any) -> None:
+        self.lake, self.servers, self.folder, self.topic = lake, servers, folder, topic
+        self.output = lake.format.output(lake.folder, f"t_{folder.name}", **{"upsert": ["key"], **output})
+        self.checkpoint = folder / "checkpoint"
+
+    @property
+    def table(self) -> str:
+        return self.output.table or f"delta.`{self.output.place}`"
+
+    def run(self, *argv: str, **how: Any) -> dict[str, Any]:
+        """One run of what is new, the first one from the beginning."""
+        options = (f"kafka.bootstrap.servers={self.servers}", f"subscribe={self.topic}", "startingOffsets=earliest")
+        given = [word for each in options for word in ("--option", each)]
+        where = ("--checkpoint", str(self.checkpoint), "--output", as_argument(self.output))
+        return self.lake.load(*where, *given, *argv, **how)
+
+    def rows(self) -> dict[str, tuple[str, int]]:
+        """The table's rows by key, without those of deleted ones: from which record each is."""
+        found = self.lake.sql(
+            f"SELECT decode(key, 'utf-8') AS key, _orderedkafka, decode(value, 'utf-8') AS value "
+            f"FROM {self.table} WHERE NOT _is_deleted"
+        )
+        assert len({row["key"] for row in found}) == len(found)
+        return {row["key"]: (row["_orderedkafka"]["partition"], row["_orderedkafka"]["offset"]) for row in found}
+
+    def expected(self, records: Records) -> dict[str, tuple[str, int]]:
+        last: dict[str, Any] = {}
+        for each in in_order(records.read(self.topic)):
+            last[each.record.key.decode()] = each
+        return {key: each.position[1:] for key, each in last.items() if each.record.value is not None}
+
+
+@pytest.fixture
+def upserts(lake: Lake, kafka: Any, topics: Topics, tmp_path: Path) -> Upserts:
+    return Upserts(lake, kafka.bootstrap_servers, tmp_path, topics.create("a", 3))
+
+
+def test_a_table_has_the_last_row_of_each_key_and_the_report_says_what_changed(
+    upserts: Upserts, records: Records
+) -> None:
+    chance = random.Random(1)
+    for begin in (0, 100, 200):
+        records.produce(upserts.topic, changes(100, chance, begin=begin))
+        ended = upserts.run()
+        assert ended["code"] == 0, ended["said"]
+        assert upserts.rows() == upserts.expected(records)
+        found = ended["report"]
+        print(found["changes"])
+        assert found["rows_emitted"] == 100
