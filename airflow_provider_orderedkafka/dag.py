@@ -215,7 +215,7 @@ class _Group:
         check_tasks(load, self.mode, self.tasks or {}, [name for name, is_there in there.items() if is_there])
         check_job(load, None, self.rows)  # before where rows go: a wrong `rows` is said first
         to = output_of(load, self.to, self.rows)
-        check_job(load, to, self.rows)
+        check_job(load, to, self.rows, self.mode)
         check_form(load, self.rows, fields_of(group.dag, "replay" if self.mode == "replay" else "load"))
         if self.audit:
             check_audit(load, to, self.rows)

@@ -134,7 +134,7 @@ def output_of(load: OrderedLoad, to: Any, rows: Rows) -> Output | str | None:
     return to
 
 
-def check_job(load: OrderedLoad, to: Output | str | None, rows: Any) -> None:
+def check_job(load: OrderedLoad, to: Output | str | None, rows: Any, mode: Kind = "incremental") -> None:
     """Check what is to be done with the load's ranges, as far as it is known when the DAG is parsed."""
     if not isinstance(rows, Rows):
         raise SettingError(f"load {load.name!r}: rows must be Rows(decode=..., transform=...), found {rows!r}")
@@ -143,6 +143,11 @@ def check_job(load: OrderedLoad, to: Output | str | None, rows: Any) -> None:
         job.check()
     except SettingError as error:
         raise SettingError(f"load {load.name!r}: {error}") from error
+    if job.upserts and mode == "interval":
+        raise SettingError(
+            f"load {load.name!r}: upsert= needs the order in which a ledger goes on, and intervals are loaded in any: "
+            "use ordered_load(), or leave upsert out"
+        )
     check_first_rows(load, rows, load.row_limit)
     if job.kafka is not None and rows.function is None and rows.application is None:
         _check_bytes(load, rows)

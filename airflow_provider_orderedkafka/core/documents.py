@@ -61,6 +61,17 @@ class Changes:
     def __add__(self, other: "Changes") -> "Changes":
         return Changes(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
 
+    @property
+    def words(self) -> str:
+        """To be added to a sentence; empty where nothing changed."""
+        counts = {each.name: getattr(self, each.name) for each in fields(self)}
+        said = [f"{count:,} {name}" for name, count in counts.items() if count and name not in {"moved", "unknown"}]
+        if self.moved:
+            said.append(f"{self.moved:,} moved to another partition")
+        if self.unknown:
+            said.append(f"of {counted(self.unknown, 'row')} it is not known")
+        return f" ({', '.join(said)})" if said else ""
+
 
 @dataclass(frozen=True, slots=True)
 class Range(Document):
@@ -148,6 +159,7 @@ class Outcome:
     may_be_doubled: int = 0
     may_be_out_of_order: int = 0
     lost: int = 0
+    changes: Changes = Changes()
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,8 +339,9 @@ class Report(Document):
     @property
     def sentence(self) -> str:
         return (
-            f"range {self.range_id} is loaded: {counted(self.rows_read, 'row')} read, {self.rows_emitted:,} written in "
-            f"{counted(self.batches, 'batch')}, {self.late:,} late, {self.replayed:,} replayed{doubts(self)}"
+            f"range {self.range_id} is loaded: {counted(self.rows_read, 'row')} read, {self.rows_emitted:,} "
+            f"written{self.changes.words} in {counted(self.batches, 'batch')}, {self.late:,} late, "
+            f"{self.replayed:,} replayed{doubts(self)}"
         )
 
 

@@ -358,7 +358,18 @@ def _success(loaded: Range, report: Report, revision: int, run: str, now: int) -
             f"as many rows as it may write were written after {report.stop.offsets.since(loaded.start.offsets):,} of "
             f"{counted(loaded.offsets, 'offset')}; the rest waits"
         )
-    return Outcome("committed", loaded.id, revision, run, now, reason, report.rows_emitted, report.late, **doubts)
+    return Outcome(
+        "committed",
+        loaded.id,
+        revision,
+        run,
+        now,
+        reason,
+        report.rows_emitted,
+        report.late,
+        **doubts,
+        changes=report.changes,
+    )
 
 
 def _kept(book: Ledger | Claim, outcome: Outcome) -> tuple[Outcome, ...]:

@@ -11,7 +11,7 @@ from typing import Final, Literal, NamedTuple, Self
 
 from .batches import Progress
 from .codec import Document
-from .documents import Kind, Ledger, Outcome, Range, Report
+from .documents import Changes, Kind, Ledger, Outcome, Range, Report
 from .lifecycle import outcome_of
 from .order.cuts import Floor
 from .order.positions import Offsets, TopicPartition
@@ -101,6 +101,7 @@ class RangeCounts:
     may_be_doubled: int = 0
     may_be_out_of_order: int = 0
     lost: int = 0
+    changes: Changes = Changes()  # noqa: RUF009 - it never changes
 
     def updated(self, found: Progress | Report | Outcome) -> Self:
         """The counts with those that this one has."""

@@ -43,8 +43,8 @@ def upserting(ledger: Ledger | None, planned: Range, *, upserts: bool) -> Range:
         return replace(planned, upsert=None)
     if planned.kind == "interval" or ledger is None:
         raise LifecycleError(
-            f"range {planned.id!r} of load {planned.load!r} is not of a ledger, and upserts need the order of one: use "
-            "ordered_load(), or leave upsert= out"
+            f"range {planned.id!r} is of load {planned.load!r}, which has no ledger to go on from, and upserts need "
+            "the order of one: use ordered_load(), or leave upsert= out"
         )
     return replace(planned, upsert=Upsert(f"{ledger.load}/{ledger.instance}", _stage(ledger, planned)))
 

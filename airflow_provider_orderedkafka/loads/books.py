@@ -35,8 +35,8 @@ def in_numbers(report: Report) -> str:
     took = shown_duration(report.ended_at - report.started_at)
     dead = "" if report.dead_letters else ", no dead letters"
     return (
-        f"{counted(report.rows_read, 'row')} read, {report.rows_emitted:,} written, {report.late:,} late{dead}"
-        f"{doubts(report)}, in {took} by attempt {report.attempt}"
+        f"{counted(report.rows_read, 'row')} read, {report.rows_emitted:,} written{report.changes.words}, "
+        f"{report.late:,} late{dead}{doubts(report)}, in {took} by attempt {report.attempt}"
     )
 
 

@@ -305,7 +305,11 @@ def _move(partition: TopicPartition, was: int | None, offset: int) -> str:
 
 def _outcome(outcome: Outcome) -> str:
     named = f" {outcome.range_id}" if outcome.range_id else ""
-    rows = f", {counted(outcome.rows, 'row')}{doubts(outcome)}" if outcome.kind == "committed" else ""
+    rows = (
+        f", {counted(outcome.rows, 'row')}{outcome.changes.words}{doubts(outcome)}"
+        if outcome.kind == "committed"
+        else ""
+    )
     return (
         f"revision {outcome.revision}: {outcome.kind}{named} by {outcome.by} at {Moment(outcome.at)}{rows}: "
         f"{outcome.reason}"

@@ -1,13 +1,14 @@
 """Move the ledger once the report proves that a range is loaded."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Asset, BaseOperator
 
 from ..assets import output_alias
 from ..context import books_of, fail, ledger_asset, now_ms, skip, with_assets
-from ..core.documents import DOUBTS, Outcome, Place
+from ..core.documents import DOUBTS, Changes, Outcome, Place
 from ..core.lifecycle import Action
 from ..core.notation.spelling import arguments
 from ..core.order.positions import Offsets
@@ -149,5 +150,6 @@ def _extra(load: str, outcome: Outcome) -> dict[str, Any]:
         "rows": outcome.rows,
         "late": outcome.late,
         **{name: getattr(outcome, name) for name in DOUBTS},
+        **({"changes": asdict(outcome.changes)} if outcome.changes != Changes() else {}),
         "reason": outcome.reason,
     }

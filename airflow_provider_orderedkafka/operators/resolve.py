@@ -187,7 +187,7 @@ class ResolveOffsetRangeOperator(BaseOperator):
     def _job(self, context: "Context") -> Job:
         """The job, its templates rendered; refused where it writes what the load reads, before anything is stored."""
         job = job_of(self.to, self.rows, lambda text: str(self.render_template(text, context)))
-        check_job(self.load, job.to, job.rows)
+        check_job(self.load, job.to, job.rows, self.mode)
         if self.mode == "replay":
             check_replay(context, job)
             check_first_rows(self.load, job.rows, self._rows())

@@ -31,6 +31,7 @@ export const state = (range) => h("span", { class: `state ${range.state}` }, STA
 
 /** What is remarkable of a range, each with its number; nothing of most ranges. */
 export function remarks({ counts }) {
+  const { changes } = counts;
   const found = [
     [counts.late, "late", ""],
     [counts.dead_letters, counts.dead_letters === 1 ? "dead letter" : "dead letters", "bad"],
@@ -38,6 +39,12 @@ export function remarks({ counts }) {
     [counts.may_be_out_of_order, "possibly out of order", "bad"],
     [counts.lost, "lost to retention", "bad"],
     [counts.replayed, "left out, being there already", ""],
+    [changes.inserted, "inserted", ""],
+    [changes.updated, "updated", ""],
+    [changes.deleted, "deleted", ""],
+    [changes.unchanged, "unchanged", ""],
+    [changes.moved, "moved to another partition", ""],
+    [changes.unknown, "of which it is not known what they changed", ""],
   ];
   const told = found.filter(([many]) => many).map(([many, what, kind]) => h("li", { class: kind }, number(many), ` ${what}`));
   return told.length ? h("ul", { class: "remarks" }, told) : null;

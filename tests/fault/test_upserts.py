@@ -3,6 +3,7 @@
 import json
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,16 @@ import pytest
 from support.lake import Lake
 from support.outputs import in_order
 from support.plain import as_argument
+from support.ranges import whole_range
 from support.records import Record, Records
 from support.table_formats import DELTA, ICEBERG
 from support.topics import Topics
+
+from airflow_provider_orderedkafka.core.documents import Upsert
+from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
+from airflow_provider_orderedkafka.loads import ledger_operations
+from airflow_provider_orderedkafka.spark.application import by_hand
+from airflow_provider_orderedkafka.storage import LocalState
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(900)]
 
@@ -46,6 +54,7 @@ class Upserts:
         self.lake, self.servers, self.folder, self.topic = lake, servers, folder, topic
         self.output = lake.format.output(lake.folder, f"t_{folder.name}", **{"upsert": ["key"], **output})
         self.checkpoint = folder / "checkpoint"
+        self.transform: tuple[str, ...] = ()
 
     @property
     def table(self) -> str:
@@ -57,6 +66,40 @@ class Upserts:
         given = [word for each in options for word in ("--option", each)]
         where = ("--checkpoint", str(self.checkpoint), "--output", as_argument(self.output))
         return self.lake.load(*where, *given, *argv, **how)
+
+    def done(self, *argv: str, again: bool = False) -> dict[str, Any]:
+        """Runs until nothing is left to load; the report of the first that loaded something."""
+        found: dict[str, Any] = {}
+        while (ended := self.run(*self.transform, *argv))["code"] == 0 and ended["report"] is not None:
+            found = found or ended["report"]
+            assert again or ended["report"]["range"]["upsert"]["stage"] != "again"
+        assert ended["code"] == 0, ended["said"]
+        return found
+
+    def rewind(self, to: dict[int, int]) -> None:
+        """As a person does, in some partitions."""
+        store = by_hand.store_of(LocalState(self.checkpoint))
+        ledger = store.ledger()
+        assert ledger is not None
+        offsets = Offsets({TopicPartition(self.topic, partition): offset for partition, offset in to.items()})
+        person = ledger_operations.Person("someone", "a test", 0, lambda _: False)
+        ledger_operations.rewind(store, by_hand.Alone(), person, ledger_operations.rewound_place(ledger, offsets))
+
+    def replay(self) -> None:
+        """All that was loaded, as one more range."""
+        ledger = by_hand.store_of(LocalState(self.checkpoint)).ledger()
+        assert ledger is not None
+        upsert = Upsert(f"{ledger.load}/{ledger.instance}", "again")
+        loaded = replace(whole_range(self.servers, self.topic), id=f"r-{self.folder.name}", upsert=upsert)
+        where = ("--checkpoint", str(self.folder / "replay"), "--output", as_argument(self.output))
+        option = ("--option", f"kafka.bootstrap.servers={self.servers}")
+        ended = self.lake.load(*where, *option, "--range", loaded.to_text())
+        assert ended["code"] == 0, ended["said"]
+
+    def values(self) -> list[str]:
+        """Those of rows that are not deleted."""
+        found = self.lake.sql(f"SELECT decode(value, 'utf-8') AS value FROM {self.table} WHERE NOT _is_deleted")
+        return [row["value"] for row in found]
 
     def rows(self) -> dict[str, tuple[str, int]]:
         """The table's rows by key, without those of deleted ones: from which record each is."""
@@ -91,3 +134,47 @@ def test_a_table_has_the_last_row_of_each_key_and_the_report_says_what_changed(
         found = ended["report"]
         print(found["changes"])
         assert found["rows_emitted"] == 100
+
+
+def died(ended: dict[str, Any]) -> None:
+    assert ended["code"] == "died", ended["said"]
+
+
+@pytest.mark.parametrize("stay", [True, False], ids=["keys stay", "keys move"])
+def test_whatever_is_killed_rewound_replayed_or_compacted_the_table_is_its_topic(
+    upserts: Upserts, records: Records, stay: bool
+) -> None:
+    chance = random.Random(2 + stay)
+    for begin in range(0, 240, 80):
+        records.produce(upserts.topic, changes(80, chance, begin=begin, stay=stay))
+        died(upserts.run(die=chance.choice(("before", "after"))))
+        upserts.done()
+        assert upserts.rows() == upserts.expected(records)
+        upserts.rewind({partition: chance.choice((0, 5)) for partition in chance.sample(range(3), 2)})
+        died(upserts.run(die="after"))
+        upserts.done(again=True)
+        upserts.lake.format.compact(upserts.lake.sql, upserts.table)
+        assert upserts.rows() == upserts.expected(records)
+    upserts.replay()
+    assert upserts.rows() == upserts.expected(records)
+
+
+def test_a_rewind_with_another_transform_gives_the_last_row_of_each_key_its_values_anew(
+    upserts: Upserts, records: Records
+) -> None:
+    upserts.transform = ("--transform", "support.transforms:first_version")
+    records.produce(upserts.topic, changes(80, random.Random(5)))
+    upserts.done()
+    upserts.rewind(dict.fromkeys(range(3), 0))
+    upserts.transform = ("--transform", "support.transforms:second_version")
+    found = upserts.done(again=True)
+    assert found["changes"]["inserted"] == 0
+    assert upserts.rows() == upserts.expected(records)
+    assert {json.loads(value)["version"] for value in upserts.values()} == {2}
+
+
+def test_two_attempts_that_insert_one_new_key_at_once_make_one_row(upserts: Upserts, records: Records) -> None:
+    records.produce(upserts.topic, changes(60, random.Random(6)))
+    ended = upserts.run(die="twice")
+    assert ended["code"] == 0, ended["said"]
+    assert upserts.rows() == upserts.expected(records)

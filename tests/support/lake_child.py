@@ -11,6 +11,7 @@ import sys
 import tempfile
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -106,6 +107,10 @@ def _dying(when: str | None) -> Any:
         def instead(*what: Any) -> None:
             if when == "after":
                 commit(*what)
+            if when == "twice":
+                with ThreadPoolExecutor() as both:
+                    made = [both.submit(commit, *what) for _ in range(2)]
+                    return next(each.result() for each in made)
             raise SettingError(DIED)  # what no try of this attempt mends
 
         return instead

@@ -49,6 +49,20 @@ def nothing(frame: DataFrame) -> DataFrame:
     return frame.where("offset < 0")
 
 
+def first_version(frame: DataFrame) -> DataFrame:
+    """The records, and a version in their values."""
+    return _version(frame, 1)
+
+
+def second_version(frame: DataFrame) -> DataFrame:
+    return _version(frame, 2)
+
+
+def _version(frame: DataFrame, version: int) -> DataFrame:
+    value = f.to_json(f.struct(f.lit(version).alias("version"), f.col("value").cast("string").alias("value")))
+    return frame.withColumn("value", f.when(f.col("value").isNotNull(), value.cast("binary")))
+
+
 def positions(frame: DataFrame) -> DataFrame:
     """Where each record stands, and nothing else of it."""
     return frame.select("order_time", "topic", "partition", "offset", "_source")

@@ -198,7 +198,7 @@ def summary(loaded: Range, found: Report) -> str:
         f"range {found.range_id}, attempt {found.attempt}: {_outcome(found)} after {took}",
         f"  read      {done:,} of {counted(loaded.offsets, 'offset')}, {counted(found.rows_read, 'row')}, "
         f"{counted(found.bytes_read, 'byte')}",
-        f"  written   {counted(found.rows_emitted, 'row')} in {counted(found.batches, 'batch')}",
+        f"  written   {counted(found.rows_emitted, 'row')}{found.changes.words} in {counted(found.batches, 'batch')}",
     ]
     if found.stop.floor.lowest >= 0:
         lines.append(f"  order     up to {Moment(found.stop.floor.lowest)}, {counted(found.late, 'late row')}")

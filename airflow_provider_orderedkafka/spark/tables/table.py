@@ -35,6 +35,17 @@ FILE_BYTES: Final = 256 * 2**20
 LEAST_BYTES: Final = 32 * 2**20
 """The smallest file, where files are made smaller to keep all cores busy."""
 
+DELETED: Final = "_is_deleted"
+"""The column of upserts that says of a row that its key was deleted."""
+
+CURRENT: Final = "_current"
+"""The end of the name of the view that leaves such rows out."""
+
+VIEWS_EVOLVE: Final = 4
+"""The version of Spark from which on a view has columns that its table gets later."""
+
+INTEGERS: Final = {"tinyint", "smallint", "int", "bigint"}
+
 OWNER, KEY = "orderedkafka.load", "orderedkafka.upsert"
 """The properties of a table of upserts: the load with the instance of its ledger, and the columns of its key."""
 
@@ -249,6 +260,22 @@ class LakeTable(ABC, Generic[LakeOutput]):
         clause = f" CLUSTER BY ({', '.join(clustered)})" if clustered else clause
         statement = f"CREATE TABLE IF NOT EXISTS {self.name} ({columns}) USING {self.output.kind}{clause}"
         asked(self.session, statement + listed({**self._own, **self.output.properties}), self.output.of)
+        if self.upsert is not None:
+            self._show_current()
+
+    def _show_current(self) -> None:
+        """Make the view of what is not deleted, or say how to ask for that."""
+        current = f"SELECT * FROM {self.name} WHERE NOT {DELETED}"  # noqa: S608 - quoted
+        if self.output.table is None:
+            _log.info("%s: what is there now is given by %s", self.output.of, current)
+            return
+        evolves = " WITH SCHEMA EVOLUTION" if int(self.session.version.partition(".")[0]) >= VIEWS_EVOLVE else ""
+        try:
+            view = quoted(*f"{self.output.table}{CURRENT}".split("."))
+            self.session.sql(f"CREATE VIEW IF NOT EXISTS {view}{evolves} AS {current}")
+        except Exception as error:  # noqa: BLE001 - of a catalog, which may have no views
+            why = str(error).strip().splitlines()[0]
+            _log.warning("%s: no view can be made (%s): what is there now is given by %s", self.output.of, why, current)
 
     @abstractmethod
     def names(self) -> Sequence[str]:
@@ -267,8 +294,19 @@ class LakeTable(ABC, Generic[LakeOutput]):
             return {}
         return {**self.output.of_upserts, OWNER: self.upsert.owner, KEY: ", ".join(self.output.upsert)}
 
-    def check_owner(self) -> None:
-        """`SettingError` where rows would meet others with which they are in no order."""
+    def check_key(self, rows: "DataFrame") -> None:
+        """`SettingError` where rows would meet others with which they are in no order, or keys of another type."""
+        self._check_owner()
+        there = {name.lower(): kind for name, kind in asked(self.session, f"TABLE {self.name}", self.output.of).dtypes}
+        given = {name.lower(): kind for name, kind in rows.dtypes}
+        for key in map(str.lower, self.output.upsert):
+            if there.get(key) != given[key] and not {there.get(key), given[key]} <= INTEGERS:
+                raise SettingError(
+                    f"{self.output.of}: the column {key!r} of its key is of type {there.get(key)!r}, and that of the "
+                    f"rows is {given[key]!r}: keys that are equal could not be told; cast it in a transform"
+                )
+
+    def _check_owner(self) -> None:
         rows = self.sql(f"SHOW TBLPROPERTIES {self.name}").collect()
         found = {row["key"]: row["value"] for row in rows if row["key"] in {OWNER, KEY}}
         own = {name: value for name, value in self._own.items() if name in {OWNER, KEY}}

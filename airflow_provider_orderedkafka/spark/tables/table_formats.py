@@ -154,7 +154,7 @@ class IcebergTable(LakeTable[IcebergOutput]):
         self._check_session()
         if not self.session.catalog.tableExists(self.output.table):
             self.make(rows, columns(rows), self.output.layout)
-        self.check_owner()
+        self.check_key(rows)
         check_columns(rows, self.names(), self.output.of, self.name)
 
     def names(self) -> Sequence[str]:
@@ -252,7 +252,7 @@ class DeltaTable(LakeTable[DeltaOutput]):
             self.session.conf.set(FEW_PARTITIONS, "2")
         if not self._is_there():
             self._make(rows)
-        self.check_owner()
+        self.check_key(rows)
         self._check_memory()
         widens = self.output.options.get("mergeSchema", "").lower() == "true"
         check_columns(rows, self._columns(), self.output.of, self.name, widens=widens)

@@ -23,14 +23,11 @@ from ...errors import RowError, SettingError
 from ...kafka.provenance import ORDINAL, SOURCE
 from ...kafka.replay.landed import Landed
 from ..lanes.engine import Engine
-from .table import LakeTable, identified, quoted
+from .table import DELETED, LakeTable, identified, quoted
 from .writer import OutputTable, TableBefore, TableWriter
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-DELETED: Final = "_is_deleted"
-"""The column that says of a row that its key was deleted."""
 
 CHANGE, ROWS, MOVED = "_change", "_rows", "_moved"
 POSITION: Final = ("order_time", "topic", "partition", "offset", "ordinal")

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Final
 
 from ...compat.airflow import has_asset_state
+from ...core.documents import Changes
 from ...core.notation.spelling import counted, shown_duration
 from ...core.notation.starts import Moment
 from ...core.status import RangeRow, Status
@@ -30,7 +31,8 @@ class LoadState:
     """How a load stands; None where it is not known, or where a load has none, as one in intervals has no lag.
 
     `behind_ms` is how long ago the time was up to which all is loaded, `seen_at` when Kafka was last looked at,
-    `share` how much of the open range is loaded. `error` says why the open range failed.
+    `share` how much of the open range is loaded. `error` says why the open range failed, `changes` what upserts of the
+    last success changed.
     """
 
     load: str
@@ -41,6 +43,7 @@ class LoadState:
     share: float | None = None
     last_success_at: int | None = None
     error: str = ""
+    changes: Changes = Changes()  # noqa: RUF009 - it never changes
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -72,7 +75,10 @@ def state_of(load: str, status: Status | None, now: int) -> LoadState:
     if status is None:
         return LoadState(load, "not run yet")
     open_ = next((row for row in reversed(status.ranges) if row.open), None)
-    done = max((row.ended_at for row in status.ranges if row.state == "committed" and row.ended_at), default=None)
+    committed = [
+        (row.ended_at, row.counts.changes) for row in status.ranges if row.state == "committed" and row.ended_at
+    ]
+    done, changes = max(committed, key=lambda each: each[0], default=(None, Changes()))
     lag = status.lag
     waits = lag is not None and lag.offsets > 0
     return LoadState(
@@ -84,6 +90,7 @@ def state_of(load: str, status: Status | None, now: int) -> LoadState:
         share=None if open_ is None or open_.progress is None else open_.progress.share,
         last_success_at=done,
         error="" if open_ is None else open_.error,
+        changes=changes,
     )
 
 
@@ -116,7 +123,7 @@ def _cells(each: LoadState, now: int) -> tuple[str, ...]:
     state = each.state if each.share is None else f"{each.state} {each.share:.0%}"
     behind = "-" if each.behind_ms is None else shown_duration(each.behind_ms // 1_000 * 1_000)
     offsets = "-" if each.behind_offsets is None else f"{each.behind_offsets:,}"
-    success = "none yet" if each.last_success_at is None else _ago(each.last_success_at, now)
+    success = "none yet" if each.last_success_at is None else f"{_ago(each.last_success_at, now)}{each.changes.words}"
     return each.load, state, behind, offsets, success
 
 
