@@ -101,16 +101,22 @@ def _during(statement: str | None) -> Any:
 
 @contextlib.contextmanager
 def _dying(when: str | None) -> Any:
-    kinds = (DeltaTable, IcebergTable)
+    kinds, twice = (DeltaTable, IcebergTable), [True]
+
+    def both(commit: Any, *what: Any) -> None:
+        """Two attempts at once, the first time."""
+        with ThreadPoolExecutor() as pool:
+            made = [pool.submit(commit, *what) for _ in range(1 + twice[0])]
+            twice[0] = False
+        for each in made:
+            each.result()
 
     def dying(commit: Any) -> Any:
         def instead(*what: Any) -> None:
+            if when == "twice":
+                return both(commit, *what)
             if when == "after":
                 commit(*what)
-            if when == "twice":
-                with ThreadPoolExecutor() as both:
-                    made = [both.submit(commit, *what) for _ in range(2)]
-                    return next(each.result() for each in made)
             raise SettingError(DIED)  # what no try of this attempt mends
 
         return instead

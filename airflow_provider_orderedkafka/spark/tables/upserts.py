@@ -29,7 +29,7 @@ from .writer import OutputTable, TableBefore, TableWriter
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-CHANGE, ROWS, MOVED = "_change", "_rows", "_moved"
+CHANGE, ROWS, MOVED = (f"{IDENTITY}_{name}" for name in ("change", "rows", "moved"))
 POSITION: Final = ("order_time", "topic", "partition", "offset", "ordinal")
 PARTITION: Final = ("topic_id", "topic", "partition")
 WITHIN: Final = ("offset", "ordinal")
@@ -229,7 +229,8 @@ class UpsertWriter(TableWriter):
     def _merged(self, rows: "DataFrame") -> tuple[int, Changes]:
         from pyspark.sql import functions as f
 
-        table, keys = self.output.lake, self.output.lake.output.upsert
+        table = self.output.lake
+        keys = rows.columns[: len(table.output.upsert)]  # as the rows write them
         again = table.upsert is not None and table.upsert.stage == "again"
         given = rows.withColumn(ROWS, f.lit(1)) if again else last_of_each(rows, keys)
         merge = Merge(table.name, rows.columns, table.lacking(rows.columns), keys, again)
