@@ -24,6 +24,8 @@ pytestmark = [pytest.mark.fault, pytest.mark.timeout(600)]
 
 BATCH, BATCHES = 1_500, 7
 TOLD_TO_END = 128 + signal.SIGTERM
+CANCELLED = r'Traceback .*\n(?:  File "[^"]*/pyspark/.*\n(?:    .*\n)*)+EOFError\n'
+"""What PySpark's workers may print where a task is cancelled, whatever it ran."""
 
 
 def written(records: Records, output: str) -> int:
@@ -143,8 +145,7 @@ def test_a_load_that_is_told_to_end_in_the_middle_of_a_batch_ends_its_tasks_and_
 ) -> None:
     held.application.tell_driver_to_end()
     assert held.application.wait(30) == TOLD_TO_END, held.application.log()[-3000:]
-    assert "Traceback" not in held.application.log()
-    assert not re.search(r"batch \d+ failed", held.application.log())
+    assert not re.search(r"Traceback|batch \d+ failed|ERROR MicroBatch", re.sub(CANCELLED, "", held.application.log()))
     assert held.load.finish().attempt == 2
     assert "(process " not in held.application.log()
     assert check(expected_of(records, held.source), records.read(held.output)) == FLAWLESS

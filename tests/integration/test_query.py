@@ -2,24 +2,31 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from threading import Event
 from time import monotonic, sleep
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from pyspark.sql.streaming import StreamingQueryListener
+from pyspark.sql.streaming import StreamingQuery, StreamingQueryListener
 from support.applications import Application, lane_of, source_and_output
+from support.loop import Before, World, Writer
 from support.outputs import FLAWLESS, check, expected_of
 from support.ranges import whole_range
 from support.records import Records
 from support.topics import Topics
 
-from airflow_provider_orderedkafka.core.batches import Progress
+from airflow_provider_orderedkafka.core.batches import Batch, Note, Progress, Tally
+from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.spark.application import attempt
 from airflow_provider_orderedkafka.spark.application import report as reporting
 from airflow_provider_orderedkafka.spark.application.batch_loop import Plan
-from airflow_provider_orderedkafka.spark.application.query import METRICS
+from airflow_provider_orderedkafka.spark.application.query import METRICS, Query
+from airflow_provider_orderedkafka.spark.lanes.engine import Engine
+from airflow_provider_orderedkafka.spark.session.starting import LazySession, in_background
 from airflow_provider_orderedkafka.spark.table_sink import table_sink
 from airflow_provider_orderedkafka.storage import LocalState
 
@@ -185,3 +192,36 @@ def test_a_batch_that_fails_is_told_in_our_words_and_no_batch_comes_after_it(
 def app(kafka: Any, spark: Any, tmp_path: Path) -> Application:
     """A folder whose name means something to those who read patterns or addresses."""
     return Application(kafka.bootstrap_servers, tmp_path / "of [a] {load}, 100%25 *?")
+
+
+@dataclass
+class Failing(Writer):
+    """Fails some time after it was begun."""
+
+    seconds: float = 0
+    begun: Event = field(default_factory=Event)
+
+    def write(self, batch: Batch, note: Note, before: Before | None) -> Tally:
+        self.begun.set()
+        sleep(self.seconds)
+        raise SettingError("told to end")
+
+
+@pytest.mark.parametrize(("writes", "stops"), [(1, 0), (0, 1)], ids=["the batch", "the stop"])
+def test_however_long_a_stopped_query_takes_spark_sees_it_end_well_and_no_batch_that_was_not_loaded(
+    spark: Any, listener: Listener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writes: float, stops: float
+) -> None:
+    stop = StreamingQuery.stop
+    monkeypatch.setattr(StreamingQuery, "stop", lambda query: (sleep(stops), stop(query)))
+    writer = Failing(seconds=writes)
+    world = replace(World.at(tmp_path), writer=writer)
+    loop, session = world.loop(), LazySession()
+    frames: Any = SimpleNamespace(loaded=world.loaded, engine=Engine(session))
+    query = Query(frames, world.checkpoint)
+    running = in_background(lambda: loop.run(query.run))
+    assert writer.begun.wait(30)
+    loop.stop()
+    query.stop(30)
+    running.result(30)
+    listener.wait(1)
+    assert (listener.errors, listener.batches) == ([None], [])

@@ -123,4 +123,16 @@ MUTANTS = [
         {"self.unsure = None\n        self.counts": "self.counts"},
         (BATCHES,),
     ),
+    (
+        "a query that was told to end has ended",
+        f"{PACKAGE}/spark/application/query.py",
+        {"                query.stop()  # Spark's": "                # Spark's"},
+        ("tests/integration/test_query.py",),
+    ),
+    (
+        "Spark is kept from reporting a batch that was not loaded for a moment alone",
+        f"{PACKAGE}/spark/application/query.py",
+        {"while loop.over and (self._running": "if loop.over and (self._running"},
+        ("tests/integration/test_query.py",),
+    ),
 ]

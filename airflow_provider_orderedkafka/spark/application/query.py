@@ -59,9 +59,11 @@ class Query:
         self._checkpoint.put_plan(folder, window)
         with tempfile.TemporaryDirectory(prefix="orderedkafka-query-", ignore_cleanup_errors=True) as own:
             query = self._begun(folder, own, window, loop)
-            while query is not None and not query.awaitTermination(LOOK_SECONDS):
-                if loop.over:
-                    query.stop()
+            if query is not None:
+                while not loop.over and not query.awaitTermination(LOOK_SECONDS):
+                    pass
+                query.stop()  # Spark's thread has left the folder then: a query counts as ended once it is told to end
+                self._running = None
         self._checkpoint.forget_plan(folder)
 
     def stop(self, seconds: float) -> None:
@@ -110,8 +112,8 @@ class Query:
             for planned in found:
                 self._name_jobs(session, planned)
                 loop.take(planned)
-            if loop.over:
-                sleep(2 * LOOK_SECONDS)  # meanwhile it is stopped: Spark must not report a batch that is not loaded
+            while loop.over and (self._running is None or self._running.isActive):
+                sleep(LOOK_SECONDS)  # until it is stopped: Spark must not report a batch that is not loaded
 
         writer = _documents(session, place).writeStream.foreachBatch(load).queryName(self._name)
         return writer.trigger(availableNow=True).start(checkpointLocation=_for_spark(own))
