@@ -280,6 +280,16 @@ def committed(ledger: Ledger, loaded: Range, report: Report, run: str, now: int)
     )
 
 
+def recounted(ledger: Ledger, report: Report) -> Ledger:
+    """With what the report of a committed range says now of rows that may be doubled, if that is more than it said."""
+    now = report.may_be_doubled
+    outcomes = tuple(
+        replace(each, may_be_doubled=max(each.may_be_doubled, now)) if each.range_id == report.range_id else each
+        for each in ledger.outcomes
+    )
+    return replace(ledger, outcomes=outcomes)
+
+
 def claim_committed(claim: Claim, loaded: Range, report: Report, run: str, now: int) -> Claim:
     """Close an interval's or a replay's range; no ledger moves, so its revision is the one it was planned at."""
     check_proof(open_of(claim), loaded, report)

@@ -300,6 +300,12 @@ def committed(
     return replace(_with_ledger(status, ledger), lag=_after(status.lag, updater, report, left))
 
 
+def heard(status: Status, updater: Updater, report: Report, by: str) -> Status:
+    """More is known of a range that the run `by` has committed."""
+    row = _reported(_row(status, replace(updater, run=by), report.range), report)
+    return _with(status, replace(row, state="committed"))
+
+
 def audited(status: Status, _: Updater, range_id: str, found: AuditRow) -> Status:
     """A range's output was read again; one that is not among the newest any more is left out."""
     kept = replace(found, said=_clipped(found.said))

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from ..core import lifecycle
 from ..core.documents import CLAIMS_KEPT, Claim, Ledger, Open, Outcome, Range, Report
 from ..core.lifecycle import Action, RangeState, RangeStatus, Step, outcome_of, status_of, way_out
+from ..core.notation.spelling import counted
 from ..core.upserts import upserting
 from ..errors import DocumentError, LedgerChangedError, LifecycleError
 from ..job import Job
@@ -202,6 +203,36 @@ def commit(books: Books, range_id: str | None, mirror: Mirror) -> CommitResult:
         _name_ended(books.store, loaded.claim)
     moved = after if isinstance(after, Ledger) else None
     return CommitResult(does, status_of(after, range_id).sentence, outcome_of(after, range_id), loaded, report, moved)
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """Word of a committed range: `more` of its rows may be doubled than its `outcome` had; the `ledger` has them now."""
+
+    ledger: Ledger
+    outcome: Outcome
+    report: Report
+    more: int
+
+    @property
+    def sentence(self) -> str:
+        return (
+            f"up to {counted(self.more, 'row')} of range {self.outcome.range_id!r}, committed at revision "
+            f"{self.outcome.revision}, may be doubled: an attempt that was overtaken has left word since"
+        )
+
+
+def hear(books: Books, ledger: Ledger, place: Callable[[str], str]) -> Heard | None:
+    """Look once whether an overtaken attempt has left word of the range that was committed last, since it was."""
+    last = next((each for each in reversed(ledger.outcomes) if each.kind == "committed"), None)
+    report = None if last is None else books.report(place(last.range_id))
+    if last is None or report is None or not report.complete or report.range_id != last.range_id:
+        return None
+    after, more = lifecycle.recounted(ledger, report), report.may_be_doubled - last.may_be_doubled
+    if after == ledger:
+        return None
+    books.store.save(after, ledger)
+    return Heard(after, last, report, more)
 
 
 def _name_ended(store: LedgerStore, key: str) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_args
 from airflow.sdk import BaseOperator
 
 from ..context import books_of, fail, home_of, interval_of, ledger_asset, memory_of, refuse_backfill, skip, with_assets
-from ..core.documents import Kind, Range, Times
+from ..core.documents import Kind, Ledger, Range, Times
 from ..core.lifecycle import Action
 from ..core.next_range import NothingToLoad
 from ..core.notation.spelling import arguments
@@ -21,9 +21,9 @@ from ..job import Job, Rows, Work, job_of
 from ..links import RangeLink
 from ..load import OrderedLoad
 from ..loads.books import Books, in_words, look
-from ..loads.loading import place_of
+from ..loads.loading import hear, place_of
 from ..loads.resolving import Resolved, replay_key, resolve, resolve_interval, resolve_own
-from ..locations import for_spark, keep_work
+from ..locations import for_spark, keep_work, local_root
 from ..outputs import TEMPLATED, Output
 from ..parsing import ELSEWHERE, check_first_rows, check_job, topics_here
 from ..services import Service
@@ -167,8 +167,24 @@ class ResolveOffsetRangeOperator(BaseOperator):
         ledger = look(books, mirror, partial(hook.first_look, self.load), self.load.subscription, home=home)
         most = asked(context).most
         check_first_rows(self.load, job.rows, most.rows)
+        ledger = self._heard(context, books, ledger)
         planned = self._planned(hook, job, lambda seen: hook.plan(self.load, seen, most))
         return resolve(books, memory_of(books, context), ledger, planned, job, most=most)
+
+    def _heard(self, context: "Context", books: Books, ledger: Ledger) -> Ledger:
+        """The ledger, with what was heard of the last range since its commit; where that is lost, the load goes on."""
+        root = self.checkpoint or local_root(self.load.name)
+        try:
+            heard = hear(books, ledger, lambda range_id: place_of(root, range_id, 0))
+        except OrderedKafkaError as error:
+            self.log.warning("%s: what was doubled since the last commit is not known: %s", self.load.name, error)
+            return ledger
+        if heard is None:
+            return ledger
+        self.log.warning("%s: %s", self.load.name, heard.sentence)
+        metrics.doubled(self.load.name, heard.more)
+        status.heard(context, self.load, heard)
+        return heard.ledger
 
     def _interval(self, context: "Context", hook: "OrderedKafkaHook", books: Books, job: Job) -> Resolved:
         times = interval_of(context, self.load.name)

@@ -43,6 +43,11 @@ def committed(load: str, report: Report, lag: Lag | None, left: Offsets | None =
         _gauges(load, {**_of_lag(lag), **_of_partitions(left)})
 
 
+def doubled(load: str, more: int) -> None:
+    """So many more rows of a range that is committed already may be doubled."""
+    _count(load, {"may_be_doubled": more})
+
+
 def _of_partitions(behind: Offsets | None) -> dict[str, float]:
     return {} if behind is None else {f"partition_lag_{name}": count for name, count in behind.spread.items()}
 

@@ -16,13 +16,14 @@ from ..context import SCHEME, ledger_asset, now_ms, run_of, tell
 from ..core import status
 from ..core.batches import Progress
 from ..core.documents import Ledger, Range, Report
+from ..core.lifecycle import parted
 from ..core.notation.secrets import masked
 from ..core.order.positions import Offsets
 from ..core.pacing import Verdict
 from ..core.status import AuditRow, Status, Updater
 from ..job import Rows, job_of
 from ..load import OrderedLoad
-from ..loads.loading import CommitResult
+from ..loads.loading import CommitResult, Heard
 
 if TYPE_CHECKING:
     from airflow.sdk import Asset, Context
@@ -75,6 +76,10 @@ def committed(context: "Context", load: OrderedLoad, found: CommitResult, left: 
     if found.range is not None and found.report is not None:
         task = _loader(context)
         _update(context, load, status.committed, found.range, found.report, found.ledger, left=left, task=task)
+
+
+def heard(context: "Context", load: OrderedLoad, found: Heard) -> None:
+    _update(context, load, status.heard, found.report, parted(found.outcome.by)[0])
 
 
 def audited(context: "Context", load: OrderedLoad, range_id: str, found: AuditRow) -> None:
@@ -133,9 +138,10 @@ def _update(
             after = change(updater.begin(_known(store.get(KEY))), updater, *found, **more)
             store.set(KEY, after.fitting().to_value())
         elif context is not None:
-            after = change(updater.begin(None), updater, *found, **more)
             for asset in outlets(load):  # an operator that does not name it emits nothing
-                context["outlet_events"][asset].extra[KEY] = after.fitting(LARGEST_EVENT).to_value()
+                extra = context["outlet_events"][asset].extra
+                after = change(updater.begin(_known(extra.get(KEY))), updater, *found, **more)
+                extra[KEY] = after.fitting(LARGEST_EVENT).to_value()
 
 
 def _loader(context: "Context") -> str:

@@ -3,13 +3,20 @@
 import socket
 import threading
 from collections import defaultdict
+from dataclasses import replace
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 from support.runs import a_range
 
 from airflow_provider_orderedkafka.compat.airflow import has_asset_state
+from airflow_provider_orderedkafka.core.batches import Overtaken
+from airflow_provider_orderedkafka.core.status import Status
+from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
+from airflow_provider_orderedkafka.storage import LocalState
 from airflow_provider_orderedkafka.telling import metrics
+from airflow_provider_orderedkafka.tools.commands.at_airflow import MetadataStore
 
 pytest.importorskip("statsd", reason="Airflow's extra of that name brings it")
 
@@ -118,6 +125,24 @@ def test_an_attempt_that_failed_counts_and_a_commit_that_is_cleared_does_not_cou
     dag.test()
     told = statsd.told(bench.load)
     assert (told["attempts"], told["commits"]) == (["1|c", "1|c"], ["1|c"])
+
+
+def test_word_that_an_overtaken_attempt_left_after_the_commit_is_counted_once_by_the_runs_that_follow(
+    statsd, bench, ledger_of
+):
+    bench.write(7)
+    bench.order("doubt")
+    dag = bench.dag(arguments=f'to="topic:{bench.output}"')
+    dag.test()
+    checkpoint, [committed] = bench.diary[0]["checkpoint"], ledger_of(bench.load).outcomes
+    Checkpoint(LocalState(Path(checkpoint))).put_overtaken(Overtaken(attempt=1, batch=1, rows=2))
+    for _ in range(2):
+        dag.test()
+    row = Status.from_value(MetadataStore(bench.load).get("status")).ranges[-1]
+    told, [outcome] = statsd.told(bench.load), ledger_of(bench.load).outcomes
+    assert (told["may_be_doubled"], told["commits"]) == (["3|c", "2|c"], ["1|c"])
+    assert outcome == replace(committed, may_be_doubled=5)
+    assert (row.id, row.state, row.counts.may_be_doubled) == (outcome.range_id, "committed", 5)
 
 
 def test_without_a_server_nothing_happens(airflow_home):

@@ -2,6 +2,7 @@
 
 import json
 import logging
+from dataclasses import replace
 from socket import socketpair
 from types import SimpleNamespace
 
@@ -149,6 +150,7 @@ def test_before_airflow_3_3_each_resolve_and_commit_is_an_event_of_an_asset_of_i
     (asset,) = status.outlets(LOAD)
     assert asset.uri == "orderedkafka://status/orders"
     status.committed(task.context, LOAD, CommitResult(Action.MOVE, "", None, RANGE, plain_report(rows_emitted=7)))
+    status.planned(task.context, LOAD, replace(RANGE, id="r2"))
     found = Status.from_text(json.dumps(task.events[asset].extra["status"]))
-    (row,) = found.ranges
+    row, _ = found.ranges
     assert (row.state, row.counts.rows_emitted, row.run, row.task) == ("committed", 7, "d/run 1", "orders.load")

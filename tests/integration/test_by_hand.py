@@ -13,9 +13,11 @@ from support.outputs import expected_of, stamp
 from support.records import Record, Records
 from support.topics import Topics
 
+from airflow_provider_orderedkafka.core.batches import Overtaken
 from airflow_provider_orderedkafka.core.documents import Ledger, Range, Report
 from airflow_provider_orderedkafka.kafka.lookup.topics import committed
 from airflow_provider_orderedkafka.spark.application import by_hand
+from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
 from airflow_provider_orderedkafka.storage import LocalState
 from broker import LocalKafka
 
@@ -44,7 +46,9 @@ def test_by_hand_ranges_follow_each_other_and_nothing_new_is_nothing_to_do(
     first = app.run(*argv, "--option", "maxOffsetsPerTrigger=25")
     records.produce(source, events(40, 2))
     second = app.run(*argv)
+    Checkpoint(LocalState(app.checkpoint / second.range_id)).put_overtaken(Overtaken(attempt=1, batch=1, rows=7))
     third = app.run(*argv)
+    assert [each.may_be_doubled for each in ledger_of(app.checkpoint).outcomes] == [0, 7]
     assert (first.rows_emitted, first.batches, second.rows_emitted, third) == (60, 3, 40, None)
     assert len({stamp(each).source for each in records.read(output)}) == 100
     assert app.left() == sorted(["ledger", first.range_id, second.range_id])

@@ -135,4 +135,10 @@ MUTANTS = [
         {"while loop.over and (self._running": "if loop.over and (self._running"},
         ("tests/integration/test_query.py",),
     ),
+    (
+        "what was doubled after a commit is nobody's",
+        f"{PACKAGE}/loads/loading.py",
+        {"    if after == ledger:\n": "    if True:\n"},
+        ("tests/unit/test_books.py",),
+    ),
 ]

@@ -4,9 +4,11 @@ from dataclasses import replace
 
 import pytest
 from support.interleaving import Killed
+from support.keeping import FolderStore
 from support.messages import naming
-from support.runs import LOAD, PARTITION, TOPICS, World, a_range, a_report, place
+from support.runs import LOAD, PARTITION, TOPICS, World, a_range, a_report, place, rewind
 
+from airflow_provider_orderedkafka.core.batches import Overtaken
 from airflow_provider_orderedkafka.core.lifecycle import (
     Action,
     RangeState,
@@ -22,6 +24,10 @@ from airflow_provider_orderedkafka.core.lifecycle import (
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets
 from airflow_provider_orderedkafka.errors import LifecycleError
+from airflow_provider_orderedkafka.loads.loading import hear
+from airflow_provider_orderedkafka.locations import read_report
+from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
+from airflow_provider_orderedkafka.storage import LocalState
 
 PLANNED = a_range("range-1", revision=0, start=3, end=9)
 REPORT = a_report(PLANNED, attempt=1)
@@ -69,3 +75,23 @@ def test_the_report_of_an_attempt_that_stopped_early_is_no_proof():
         run.load(run.resolve(), die=True)
     assert world.reports["range-1/0"].complete is False
     assert run.books.status(world.ledger, "range-1").state is RangeState.SUBMITTED
+
+
+@pytest.mark.parametrize(("rows", "more"), [(2, 2), (None, 6)])
+def test_what_an_overtaken_attempt_left_after_the_commit_is_heard_once_and_kept_in_the_outcome(tmp_path, rows, more):
+    world, left = World(FolderStore(), high=6), Checkpoint(LocalState(tmp_path / "range-1"))
+    world.run("d/a").whole()
+    left.put_report(next(iter(world.reports.values())))
+    [before], books = world.ledger.outcomes, replace(world.run("d/b").books, report=read_report)
+
+    def heard():
+        return hear(books, world.ledger, lambda name: str(tmp_path / name))
+
+    assert heard() is None
+    left.put_overtaken(Overtaken(1, 1, rows))
+    rewind(world, 3)
+    found = heard()
+    assert (found.ledger, found.more, found.outcome) == (world.ledger, more, before)
+    assert world.ledger.outcomes[0] == replace(before, may_be_doubled=more)
+    assert world.ledger.revision == 2
+    assert heard() is None
