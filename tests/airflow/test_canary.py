@@ -9,7 +9,22 @@ import pytest
 from support.certificates import Authority
 from support.secured import Secured, SecuredKafka
 
+from airflow_provider_orderedkafka import Application
+from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.tools.commands.at_airflow import MetadataStore
+
 CANARY = "canary-91c4be07"
+SHORT = "cnry91c4"
+FORMS = {
+    "sasl.password: ": CANARY,
+    "private_key: ": CANARY,
+    "access_token: ": f"'{CANARY}'",
+    "https://lake/x?sig=": CANARY,
+    "--password ": CANARY,
+    "Basic ": SHORT,
+    "Bearer ": SHORT,
+}
+"""Secrets as programs say them, what stays in front of each."""
 TESTS = Path(__file__).parents[1]
 LANES = {
     "direct lane": (None, ", batch 1 of "),
@@ -56,27 +71,13 @@ def test_a_secret_is_in_no_event_log_checkpoint_database_log_argument_or_environ
     monkeypatch.setenv("PYTHONPATH", str(TESTS), prepend=os.pathsep)
     events = tmp_path / "events"
     events.mkdir()
-    checkpoint = str(tmp_path / "checkpoints")
     conf = {
         "spark.eventLog.enabled": "true",
         "spark.eventLog.dir": events.as_uri(),
         "spark.eventLog.compress": "false",
         "spark.local.dir": str(tmp_path / "local"),
     }
-    source = f"""
-from airflow.sdk import DAG
-from airflow_provider_orderedkafka import KafkaOutput, OrderedLoad, Rows, SparkSubmit, ordered_load
-
-load = OrderedLoad({bench.load!r}, topics=[{bench.topic!r}], start="earliest")
-with DAG({bench.load!r}, schedule=None, catchup=False, max_active_runs=1):
-    ordered_load(
-        load,
-        to=KafkaOutput({bench.output!r}),
-        rows=Rows(transform={transform!r}),
-        spark=SparkSubmit(conf={conf!r}),
-        checkpoint={checkpoint!r},
-    )
-"""
+    source = dag_of(bench, f"Rows(transform={transform!r})", tmp_path, conf)
     arguments = Arguments()
     with arguments:
         run = dag_file(source, "canary.py").test()
@@ -91,6 +92,51 @@ with DAG({bench.load!r}, schedule=None, catchup=False, max_active_runs=1):
     assert files_with(CANARY, tmp_path, os.environ["AIRFLOW_HOME"]) == []
     assert CANARY not in seen.out + seen.err
     assert CANARY not in "".join(arguments.seen)
+
+
+@pytest.mark.usefixtures("secret_connection")
+@pytest.mark.parametrize("kind", ["transform", "arrow_transform"])
+def test_what_a_transform_prints_and_raises_shows_its_secrets_in_no_log_document_database_or_page(
+    bench, dag_file, monkeypatch, tmp_path, capfd, kind
+):
+    bench.write(5)
+    said = [f"{before}{value}" for before, value in FORMS.items()]
+    monkeypatch.setenv("BETRAYED", json.dumps(said))
+    monkeypatch.setenv("PYTHONPATH", str(TESTS), prepend=os.pathsep)
+    dag = dag_of(bench, f'Rows({kind}="support.transforms:betraying")', tmp_path, {})
+    assert dag_file(dag, "canary.py").test().state == "failed"
+    seen, [failure] = capfd.readouterr(), (tmp_path / "checkpoints").rglob("failure.json")
+    on_the_page = MetadataStore(bench.load).get("status")["ranges"][-1]["error"]
+    for place in (seen.out + seen.err, failure.read_text(), on_the_page):
+        assert [before for before in FORMS if f"{before}***" not in place] == []
+        assert not any(secret in place for secret in (CANARY, SHORT))
+    for secret in (CANARY, SHORT):
+        assert files_with(secret, tmp_path, os.environ["AIRFLOW_HOME"]) == []
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_an_application_that_is_handed_a_secret_is_refused_without_showing_it(form):
+    with pytest.raises(SettingError) as refused:
+        Application("own.py", [f"{form}{FORMS[form]}"])
+    assert "***" in str(refused.value)
+    assert not any(secret in str(refused.value) for secret in (CANARY, SHORT))
+
+
+def dag_of(bench, rows, folder, conf):
+    return f"""
+from airflow.sdk import DAG
+from airflow_provider_orderedkafka import KafkaOutput, OrderedLoad, Rows, SparkSubmit, ordered_load
+
+load = OrderedLoad({bench.load!r}, topics=[{bench.topic!r}], start="earliest")
+with DAG({bench.load!r}, schedule=None, catchup=False, max_active_runs=1):
+    ordered_load(
+        load,
+        to=KafkaOutput({bench.output!r}),
+        rows={rows},
+        spark=SparkSubmit(conf={conf!r}),
+        checkpoint={str(folder / "checkpoints")!r},
+    )
+"""
 
 
 class Arguments:

@@ -87,6 +87,15 @@ def environments_told(frame: DataFrame) -> DataFrame:
     return frame.mapInArrow(passed, frame.schema)
 
 
+def betraying(found: Any) -> Any:
+    """Prints in the driver, and raises in a task, what the environment names `BETRAYED`; of either kind."""
+    said = "; ".join(json.loads(os.environ["BETRAYED"]))
+    if not isinstance(found, DataFrame):
+        raise RuntimeError(said)
+    print(said)
+    return found.mapInArrow(lambda batches: map(betraying, batches), found.schema)
+
+
 def _tell_environment(who: str) -> None:
     found = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW_CONN_")}
     Path(os.environ["TOLD_TO"], f"{who}-{os.getpid()}").write_text(json.dumps(found))
