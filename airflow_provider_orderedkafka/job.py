@@ -6,7 +6,7 @@ is what an application gets: the range, the job, and where its state belongs, as
 Whether a field may change while a range is loaded is said in `RULES`:
 
 stays   it shapes the rows, or says where they are: it may change until the first batch is noted, and not after
-grows   more may be named at any time: what is noted already stays as it was
+grows   more may be named at any time, and "fail" may become another value: what is noted already stays as it was
 ends    it may be switched off at any time, and what cannot be known after that is counted
 free    it may change at any time: an attempt takes what the DAG says now
 """
@@ -242,6 +242,11 @@ def _moved(to: Output, before: Output | None) -> Output:
     return replace(to, **{name: getattr(before, name) for name in names if hasattr(to, name)})
 
 
+_OF_TABLES: Final[Mapping[str, Rule]] = {
+    **dict.fromkeys(("create", "partition_by", "properties", "options"), "free"),
+    "new_columns": "grows",
+}
+
 RULES: Final[Mapping[type, Mapping[str, Rule]]] = {
     Job: {"to": "stays", "rows": "stays", "written": "free"},
     Rows: {
@@ -257,14 +262,8 @@ RULES: Final[Mapping[type, Mapping[str, Rule]]] = {
         "provenance": "ends",
         **dict.fromkeys(("writers", "create", "producer"), "free"),  # what of it places keys, an application compares
     },
-    IcebergOutput: {
-        **dict.fromkeys(("table", "upsert"), "stays"),
-        **dict.fromkeys(("create", "partition_by", "properties", "options"), "free"),
-    },
-    DeltaOutput: {
-        **dict.fromkeys(("path", "table", "upsert"), "stays"),
-        **dict.fromkeys(("create", "partition_by", "properties", "options"), "free"),
-    },
+    IcebergOutput: {**dict.fromkeys(("table", "upsert"), "stays"), **_OF_TABLES},
+    DeltaOutput: {**dict.fromkeys(("path", "table", "upsert"), "stays"), **_OF_TABLES},
     FilesOutput: {"path": "stays", "format": "stays", "options": "free"},
 }
 """What may change between two attempts, by field. A value of another class is compared as a whole."""
@@ -298,7 +297,7 @@ def _changes(was: Any, now: Any, path: str) -> Iterator[str]:
 
 
 def _grown(before: Any, after: Any) -> bool:
-    return before is None or (isinstance(before, tuple) and bool(before) and set(before) <= set(after))
+    return before in (None, "fail") or (isinstance(before, tuple) and bool(before) and set(before) <= set(after))
 
 
 @dataclass(frozen=True, slots=True)

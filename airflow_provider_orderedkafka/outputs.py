@@ -7,7 +7,7 @@ template: `rendered` makes the value of which it is none any more.
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Final, Self, get_args
+from typing import Any, ClassVar, Final, Literal, Self, get_args
 from urllib.parse import urlsplit
 
 from .core.lanes import KeepOrder, OrderBy
@@ -28,6 +28,11 @@ _TABLE: Final = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 _ABSOLUTE: Final = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
 _PARTITION: Final = re.compile(r"(?:(years|months|days|hours)\((\w+)\)|(bucket|truncate)\(\d+, *(\w+)\)|(\w+))")
 _OF_A_CONNECTION: Final = ("bootstrap.", "sasl.", "security.", "ssl.")
+
+NewColumns = Literal["add", "ignore", "fail"]
+"""What becomes of a column of the rows that their table lacks."""
+
+_OF_SPARK: Final = ("mergeschema", "merge-schema")
 
 OPTIONS_VARIABLE = "ORDEREDKAFKA_OPTIONS"
 """The environment variable with more options of an application, secrets among them: a JSON object."""
@@ -220,6 +225,7 @@ class _Table(_Place):
     partition_by: tuple[str, ...] | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, str] = field(default_factory=dict)
+    new_columns: NewColumns = "fail"
 
 
 @arguments()
@@ -235,6 +241,8 @@ class IcebergOutput(_Table):
         by `bucket(16, ...)` of the first column of `upsert`.
     :param properties: Table properties of a table that is made.
     :param options: Options of the write, such as `{"target-file-size-bytes": "134217728"}`.
+    :param new_columns: What becomes of columns of the rows that the table lacks: `"add"` adds them, and widens those
+        that are too narrow, `"ignore"` leaves them out, and `"fail"` refuses the rows.
     """
 
     kind: ClassVar[str] = "iceberg"
@@ -268,7 +276,9 @@ class DeltaOutput(_Table):
         generated column `<column>_day`. `()`: not at all. None: by the day of `order_time`; one of upserts is clustered
         by its key instead.
     :param properties: Table properties of a table that is made.
-    :param options: Options of the write, such as `{"mergeSchema": "true"}`.
+    :param options: Options of the write, such as `{"maxRecordsPerFile": "1000000"}`.
+    :param new_columns: What becomes of columns of the rows that the table lacks: `"add"` adds them, and widens those
+        that are too narrow, `"ignore"` leaves them out, and `"fail"` refuses the rows.
     """
 
     kind: ClassVar[str] = "delta"
@@ -400,6 +410,11 @@ def _check_layout(output: Any, fits: Callable[["re.Match[str]"], bool], known: s
     for name in ("properties", "options"):
         _check_options(output, name)
         _check_no_secret(output, name)
+    if output.new_columns not in get_args(NewColumns):
+        raise SettingError(f"{output.of}: new_columns must be 'add', 'ignore' or 'fail', found {output.new_columns!r}")
+    for name in output.options:
+        if name.lower() in _OF_SPARK:
+            raise SettingError(f"{output.of}: say {name}={output.options[name]!r} with new_columns='add'")
     for each in output.partition_by or ():
         found = _PARTITION.fullmatch(each)
         if found is None or not fits(found):

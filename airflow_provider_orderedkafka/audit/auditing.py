@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from typing import Any, Final, Literal
 
@@ -25,7 +25,8 @@ Verdict = Literal["clean", "found", "unknown", "open"]
 class OfRange:
     """What the audit of a range says. One is `open` that is not loaded yet.
 
-    `may_be_doubled` is what its report says of rows, with what was left beside it.
+    `may_be_doubled` is what its report says of rows, with what was left beside it, and `of_columns` what it says of
+    columns that the table lacked.
     """
 
     range_id: str
@@ -33,6 +34,7 @@ class OfRange:
     output: str = ""
     open: bool = False
     may_be_doubled: int = 0
+    of_columns: str = ""
 
     @property
     def verdict(self) -> Verdict:
@@ -71,6 +73,8 @@ class OfRange:
         yield from (f"  unknown: {reason}" for reason in dict.fromkeys(done.reasons))
         if self.may_be_doubled:
             yield f"  its load has said that up to {counted(self.may_be_doubled, 'row')} may be doubled"
+        if self.of_columns:
+            yield f"  its load has said{self.of_columns.removeprefix(',')}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,9 +143,8 @@ def audit(
         found = outputs.read()
         for report in part:
             compared = _compared(report, clusters, found.pop(report.range_id), most)
-            done[report.range_id] = OfRange(
-                report.range_id, compared, _output(report), may_be_doubled=report.may_be_doubled
-            )
+            found_of = OfRange(report.range_id, compared, _output(report), may_be_doubled=report.may_be_doubled)
+            done[report.range_id] = replace(found_of, of_columns=report.of_columns)
         others, silent = max(others, outputs.others, key=Counter.total), max(silent, outputs.silent)
     if ledger is not None:
         _follow(ledger, reports, done)

@@ -42,7 +42,7 @@ class Promised:
     """What the range's load has promised and reported.
 
     `emitted` are the rows that it wrote, as far as the report itself is `certain` of it. Where places `follow` each
-    other, what is kept in order goes on from each to the next one.
+    other, what is kept in order goes on from each to the next one. Columns that were `left_out` are not compared.
     """
 
     range_id: str
@@ -53,6 +53,7 @@ class Promised:
     certain: bool = True
     placed_by: PlacedBy = ""
     follow: bool = False
+    left_out: tuple[str, ...] = ()
 
     @classmethod
     def by(cls, report: Report) -> "Promised":
@@ -68,6 +69,7 @@ class Promised:
             certain=not (report.may_be_doubled or report.lost),
             placed_by=to.placed_by,
             follow=in_files,
+            left_out=report.columns_left_out,
         )
 
 
@@ -197,6 +199,8 @@ class _Comparison:
             wrong["partition"] |= self._elsewhere(which)
             if self.promised.headers is False:
                 wrong["headers"] = self.found.columns["headers"][which] != hash(())
+        for name in self.promised.left_out:
+            wrong.pop(name.lower().replace("order_time", "order time"), None)
         every = np.logical_or.reduce(list(wrong.values()))
         why = {
             int(which[at]): "another " + " and ".join(name for name, mask in wrong.items() if mask[at])

@@ -104,7 +104,11 @@ def rest_of(loaded: Range, start: Place) -> Span:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What was counted of a batch, or of all batches so far; `read_in` and `late_in` have the records by partition."""
+    """What was counted of a batch, or of all batches so far; `read_in` and `late_in` have the records by partition.
+
+    `columns_added` are those that the range has added to its table, or widened there; what the table lacks was
+    `columns_left_out`.
+    """
 
     rows_read: int = 0
     rows_emitted: int = 0
@@ -118,6 +122,8 @@ class Tally:
     late_in: Offsets = Offsets()  # noqa: RUF009 - it never changes
     read_in: Offsets = Offsets()  # noqa: RUF009 - it never changes
     changes: Changes = Changes()  # noqa: RUF009 - it never changes
+    columns_added: tuple[str, ...] = ()
+    columns_left_out: tuple[str, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -126,7 +132,8 @@ class Tally:
 
     def plus(self, other: Self) -> Self:
         sums: list[Any] = [getattr(self, field.name) + getattr(other, field.name) for field in fields(self)]
-        return type(self)(*sums)
+        once: list[Any] = [tuple(dict.fromkeys(each)) if isinstance(each, tuple) else each for each in sums]
+        return type(self)(*once)
 
 
 STAYS: Final = {

@@ -25,7 +25,13 @@ CLAIMS_KEPT = 2_000
 DOUBTS = ("dead_letters", "may_be_doubled", "may_be_out_of_order", "lost")
 """Counts of a report that are shown to people when they are not 0, and kept with the outcome."""
 
-REPORTED = ("range_id", "attempt", "limit_spent", "batches", "rows_read", "rows_emitted", "late", "replayed", *DOUBTS)
+COLUMNS = ("columns_added", "columns_left_out")
+"""What of a report says what became of columns that a table lacked."""
+
+REPORTED = (
+    *("range_id", "attempt", "limit_spent", "batches", "rows_read", "rows_emitted", "late", "replayed"),
+    *(*DOUBTS, *COLUMNS),
+)
 """What the task that loads returns of a report."""
 
 Kind = Literal["incremental", "interval", "replay"]
@@ -297,8 +303,9 @@ class Report(Document):
     `unprotected` says why a replay could not have left out what was there already; `advice` says how to go on.
     `late_in` has the late records by partition. It has what an audit needs: the `range`, the hash of its `job`, its
     `destination`, where that ended `before` the first batch and `after` the last, and the records `read_in` each
-    partition. With a row limit, it says how many rows that has let through, dead letters among them, and how long this
-    attempt counted for it.
+    partition. `columns_added` are those that the range has added to its table, or widened there; what that lacks was
+    `columns_left_out`. With a row limit, it says how many rows that has let through, dead letters among them, and how
+    long this attempt counted for it.
     """
 
     range_id: str
@@ -331,6 +338,8 @@ class Report(Document):
     let_through: int | None = None
     counting_ms: int = 0
     changes: Changes = Changes()
+    columns_added: tuple[str, ...] = ()
+    columns_left_out: tuple[str, ...] = ()
 
     def is_of(self, loaded: Range) -> bool:
         """Whether it is about this range, and not another of the same name."""
@@ -341,8 +350,14 @@ class Report(Document):
         return (
             f"range {self.range_id} is loaded: {counted(self.rows_read, 'row')} read, {self.rows_emitted:,} "
             f"written{self.changes.words} in {counted(self.batches, 'batch')}, {self.late:,} late, "
-            f"{self.replayed:,} replayed{doubts(self)}"
+            f"{self.replayed:,} replayed{doubts(self)}{self.of_columns}"
         )
+
+    @property
+    def of_columns(self) -> str:
+        """What became of columns that its table lacked, for people; empty if it lacked none."""
+        said = ((name.replace("_", " "), getattr(self, name)) for name in COLUMNS)
+        return "".join(f", {name}: {', '.join(map(repr, found))}" for name, found in said if found)
 
 
 def doubts(found: Report | Outcome) -> str:

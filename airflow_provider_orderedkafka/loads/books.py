@@ -36,7 +36,7 @@ def in_numbers(report: Report) -> str:
     dead = "" if report.dead_letters else ", no dead letters"
     return (
         f"{counted(report.rows_read, 'row')} read, {report.rows_emitted:,} written{report.changes.words}, "
-        f"{report.late:,} late{dead}{doubts(report)}, in {took} by attempt {report.attempt}"
+        f"{report.late:,} late{dead}{doubts(report)}{report.of_columns}, in {took} by attempt {report.attempt}"
     )
 
 

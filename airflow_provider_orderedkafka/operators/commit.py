@@ -8,7 +8,7 @@ from airflow.sdk import Asset, BaseOperator
 
 from ..assets import output_alias
 from ..context import books_of, fail, ledger_asset, now_ms, skip, with_assets
-from ..core.documents import DOUBTS, Changes, Outcome, Place
+from ..core.documents import COLUMNS, DOUBTS, Changes, Outcome, Place, Report
 from ..core.lifecycle import Action
 from ..core.notation.spelling import arguments
 from ..core.order.positions import Offsets
@@ -92,7 +92,7 @@ class CommitOffsetRangeOperator(BaseOperator):
             skip(context, committed.reason)
         status.committed(context, self.load, committed, left)
         context["ti"].xcom_push(key="in_words", value=sentence)
-        extra = _extra(self.load.name, committed.outcome)
+        extra = _extra(self.load.name, committed.outcome, committed.report)
         asset = self.asset or self._output_asset(context, committed.outcome.range_id)
         if asset is not None:
             context["outlet_events"][output_alias(self.load.name)].add(asset, extra=extra)
@@ -142,7 +142,7 @@ class CommitOffsetRangeOperator(BaseOperator):
         return committed
 
 
-def _extra(load: str, outcome: Outcome) -> dict[str, Any]:
+def _extra(load: str, outcome: Outcome, report: Report | None) -> dict[str, Any]:
     return {
         "load": load,
         "range": outcome.range_id,
@@ -151,5 +151,6 @@ def _extra(load: str, outcome: Outcome) -> dict[str, Any]:
         "late": outcome.late,
         **{name: getattr(outcome, name) for name in DOUBTS},
         **({"changes": asdict(outcome.changes)} if outcome.changes != Changes() else {}),
+        **{name: list(getattr(report, name, ())) for name in COLUMNS},
         "reason": outcome.reason,
     }

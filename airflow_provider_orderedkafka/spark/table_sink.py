@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any, Final
 
 from ..core.batches import Setup
-from ..core.documents import Upsert
 from ..errors import SettingError
 from ..kafka.provenance import ERROR, SOURCE
 from ..kafka.replay.replays import OutputBrokers, Outputs
@@ -32,21 +31,23 @@ from .tables.upserts import UpsertTable, UpsertWriter
 from .tables.writer import OutputTable, TableWriter, writer_of
 
 
-def _upsert(frames: RangeFrames, output: IcebergOutput | DeltaOutput) -> Upsert | None:
-    found = frames.loaded.upsert
-    if output.upsert and found is None:
+def _lake(frames: RangeFrames, output: Any, checkpoint: str) -> tuple[Any, ...]:
+    """What a table of a lake is made of."""
+    loaded = frames.loaded
+    if output.upsert and loaded.upsert is None:
         raise SettingError(
-            f"{output.of}: upsert= needs a range that was planned for it, and range {frames.loaded.id!r} was not: load "
+            f"{output.of}: upsert= needs a range that was planned for it, and range {loaded.id!r} was not: load "
             "without --range, or with a document that has 'upsert'"
         )
-    return found if output.upsert else None
+    upsert = loaded.upsert if output.upsert else None
+    return frames.engine.session, output, name_at(checkpoint, loaded.id), upsert
 
 
 Tables = Mapping[type, Callable[[RangeFrames, Any, str], Table]]
 
 TABLES: Final[Tables] = {
-    IcebergOutput: lambda frames, to, _: IcebergTable(frames.engine.session, to, _upsert(frames, to)),
-    DeltaOutput: lambda frames, to, _: DeltaTable(frames.engine.session, to, _upsert(frames, to)),
+    IcebergOutput: lambda frames, to, checkpoint: IcebergTable(*_lake(frames, to, checkpoint)),
+    DeltaOutput: lambda frames, to, checkpoint: DeltaTable(*_lake(frames, to, checkpoint)),
     FilesOutput: lambda frames, output, checkpoint: Files(
         HadoopState.of(output.path, frames.engine.session),
         output,

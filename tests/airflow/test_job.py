@@ -54,7 +54,7 @@ ROWS = {
 OUTPUTS = {
     "topics": ("topic:{}-out", lambda name: KafkaOutput(f"{name}-out", keep_order=None, writers=3, provenance=False)),
     "iceberg": ("iceberg:lake.{}.orders", lambda name: IcebergOutput(f"lake.{name}.orders", partition_by=())),
-    "delta": ("delta:s3a://lake/{}", lambda name: DeltaOutput(f"s3a://lake/{name}", options={"mergeSchema": "true"})),
+    "delta": ("delta:s3a://lake/{}", lambda name: DeltaOutput(f"s3a://lake/{name}", new_columns="add")),
     "files": ("csv:/data/{}", lambda name: FilesOutput(f"/data/{name}", "csv", {"header": "true"})),
 }
 FACTORS = {

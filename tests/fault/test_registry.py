@@ -159,7 +159,7 @@ def test_a_field_that_its_subject_gets_between_two_attempts_becomes_a_column_of_
     source, made = changing(client, topics, records)
     lake = Lake(tmp_path, DELTA)
     loaded = whole_range(kafka.bootstrap_servers, source, batch_offsets=4)
-    output = DELTA.output(tmp_path, "orders", options={"mergeSchema": "true"})
+    output = DELTA.output(tmp_path, "orders", new_columns="add")
     load = Loading(lake, kafka.bootstrap_servers, tmp_path, loaded, output)
     argv = ("--transform", "support.transforms:fields", "--decode", Decode(value=Avro(registry="main")).to_text())
     assert load.run(*argv)["code"] == 65  # a record of another subject's schema is bad

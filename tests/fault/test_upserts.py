@@ -132,7 +132,7 @@ def test_a_table_has_the_last_row_of_each_key_and_the_report_says_what_changed(
         assert ended["code"] == 0, ended["said"]
         assert upserts.rows() == upserts.expected(records)
         found = ended["report"]
-                assert found["rows_emitted"] == 100
+        assert found["rows_emitted"] == 100
 
 
 def died(ended: dict[str, Any]) -> None:

@@ -17,6 +17,7 @@ from airflow_provider_orderedkafka.outputs import DeltaOutput, FilesOutput, Iceb
 from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
 from airflow_provider_orderedkafka.spark.lanes.making import Arguments
 from airflow_provider_orderedkafka.spark.table_sink import TABLES, table_sink
+from airflow_provider_orderedkafka.spark.tables.columns import Columns
 from airflow_provider_orderedkafka.spark.tables.table import Write
 from airflow_provider_orderedkafka.spark.tables.table_formats import Files
 from support.attempts import World
@@ -99,8 +100,12 @@ class SmallTable:
         strange = self.numbers is None and any(commit.name is None for commit in self.commits[:1])
         return bool(self.expired) or self.replaced or strange
 
-    def prepare(self, _rows: Any) -> None:
+    def prepare(self, _rows: Any) -> Columns:
         self.touch()
+        return Columns()
+
+    def settle(self, _rows: Any) -> Columns:
+        return Columns()
 
     def version(self, _batch: int) -> TableVersion:
         self.touch()

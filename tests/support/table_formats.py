@@ -16,6 +16,9 @@ from airflow_provider_orderedkafka.spark.tables.table_formats import DeltaTable,
 from support import quick_java
 from support.another_spark import OLDEST, ROOT, environment, spark
 
+STRUCT = "STRUCT<range_id: STRING, batch: BIGINT, topic: STRING, partition: INT, offset: BIGINT, ordinal: INT>"
+"""The type of the column of identities, as docs/tables.md has it."""
+
 Sql = Callable[[str], list[dict[str, Any]]]
 PACKAGES, SPARK = os.environ.get("ORDEREDKAFKA_TEST_PACKAGES"), os.environ.get("ORDEREDKAFKA_TEST_SPARK")
 """The format and the Spark that `make versions` asks for, in place of the usual ones."""

@@ -105,3 +105,10 @@ def oddly_named(records: "DataFrame") -> "DataFrame":
     """With a struct whose members have names that SQL has to quote."""
     deeper = "array(named_struct('$x', 2)), '@m', map('k', named_struct('`', 3))"
     return records.selectExpr("*", f"named_struct('user-id', 1, 'a.b', {deeper}) AS odd")
+
+
+def grown(records: DataFrame) -> DataFrame:
+    """Positions, with columns and members of structs that a table of older records lacks."""
+    both = "named_struct('b', 2L, 'a', 1L)"
+    more = (f"{both} AS s", f"array({both}) AS l", f"map('k', {both}) AS m", "'paid' AS state", "offset AS n")
+    return records.selectExpr("order_time", "topic", "partition", "offset", *more, "_source")

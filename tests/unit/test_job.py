@@ -60,7 +60,11 @@ OTHERWISE = {
     (DeltaOutput, "create"): (DeltaOutput("/a"), DeltaOutput("/a", create=False)),
     (DeltaOutput, "partition_by"): (DeltaOutput("/a"), DeltaOutput("/a", partition_by=())),
     (DeltaOutput, "properties"): (DeltaOutput("/a"), DeltaOutput("/a", properties={"a": "b"})),
-    (DeltaOutput, "options"): (DeltaOutput("/a"), DeltaOutput("/a", options={"mergeSchema": "true"})),
+    (DeltaOutput, "options"): (DeltaOutput("/a"), DeltaOutput("/a", options={"a": "b"})),
+    **{
+        (kind, "new_columns"): (replace(to, new_columns="ignore"), replace(to, new_columns="add"))
+        for kind, to in ((IcebergOutput, TABLE), (DeltaOutput, DeltaOutput("/a")))
+    },
     (FilesOutput, "path"): (FilesOutput("/a"), FilesOutput("/b")),
     (FilesOutput, "format"): (FilesOutput("/a"), FilesOutput("/a", "orc")),
     (FilesOutput, "options"): (FilesOutput("/a"), FilesOutput("/a", options={"compression": "zstd"})),
@@ -93,6 +97,7 @@ def test_what_shapes_the_rows_or_says_where_they_are_stays_and_all_else_may_chan
 def test_more_of_what_grows_may_be_named_at_any_time():
     assert not Job(KafkaOutput(topics=("a",))).changes(Job(KafkaOutput(topics=("a", "b"))))
     assert not Job(TABLE).changes(Job(TABLE, Rows(bad_records=DEAD)))
+    assert not Job(TABLE).changes(Job(replace(TABLE, new_columns="add")))
 
 
 def test_identities_may_be_switched_off_as_a_message_says_and_not_on_again():

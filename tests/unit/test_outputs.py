@@ -27,7 +27,7 @@ OUTPUTS = [
     KafkaOutput("orders-ordered", kafka_conn_id="second", writers=3, keep_order=None),
     KafkaOutput(topics=("a", "b"), producer={"compression.type": "zstd"}),
     IcebergOutput("lake.shop.orders", partition_by=("days(order_time)", "bucket(16, key)")),
-    DeltaOutput(path="s3a://lake/orders", options={"mergeSchema": "true"}),
+    DeltaOutput(path="s3a://lake/orders", new_columns="add"),
     DeltaOutput(table="shop.orders", partition_by=(), create=False, properties={"delta.appendOnly": "true"}),
     FilesOutput("/data/orders", "orc"),
 ]
@@ -182,13 +182,29 @@ def test_a_place_may_be_a_template_and_is_checked_once_it_is_rendered(output, pl
         (("path=/a",), FilesOutput("/a")),
         (("path=/a/", "format=ORC", "compression=zlib"), FilesOutput("/a", "orc", {"compression": "zlib"})),
         (("path=s3a://b/a", "format=delta"), DeltaOutput("s3a://b/a")),
-        (("table=a.b", "format=delta", "mergeSchema=true"), DeltaOutput(table="a.b", options={"mergeSchema": "true"})),
-        (("table=lake.a.b", "format=iceberg"), IcebergOutput("lake.a.b")),
+        (("table=a.b", "format=delta", "x=true"), DeltaOutput(table="a.b", options={"x": "true"})),
+        (("table=a.b", "format=delta", "newColumns=add"), DeltaOutput(table="a.b", new_columns="add")),
+        (("table=lake.a.b", "format=iceberg", "new_columns=ignore"), IcebergOutput("lake.a.b", new_columns="ignore")),
     ],
 )
 def test_options_of_the_command_line_make_an_output(options, output):
     argv = [part for option in options for part in ("--sink-option", option)]
     assert read_arguments([*CLUSTER, *argv], "app").job.to == output
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        (("path=/a", "newColumns=add"), "newColumns ... Iceberg and Delta ... 'parquet'"),
+        (("path=/a", "format=delta", "newColumns=all"), "'add', 'ignore' or 'fail' ... 'all'"),
+        (("path=/a", "format=delta", "mergeSchema=true"), "mergeSchema ... new_columns='add'"),
+    ],
+)
+def test_what_becomes_of_new_columns_is_said_in_one_way_and_for_tables_alone(option, said):
+    argv = [part for each in option for part in ("--sink-option", each)]
+    with pytest.raises(SettingError) as refused:
+        read_arguments([*CLUSTER, *argv], "app")
+    assert says(str(refused.value), said)
 
 
 @pytest.mark.parametrize("options", [("table=orders",), ("table=orders", "format=orc")], ids=str)

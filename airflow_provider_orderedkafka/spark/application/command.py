@@ -180,6 +180,7 @@ OF_GLUE: Final = "--JOB_RUN_ID"
 """What AWS Glue puts among an application's arguments, with more of its own that it lists nowhere."""
 
 _KIND: Final = re.compile(r"[a-z]+:")
+_OF_TABLES: Final = ("path", "table", "format", "newcolumns")
 _ABSOLUTE: Final = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
@@ -392,7 +393,8 @@ def _cluster(for_sink: Mapping[str, str], job: Job, source: KafkaConfig) -> Kafk
 def table_output(given: Mapping[str, str]) -> TableOutput | None:
     """The output that the sink options `path`, `table` and `format` name; None if they name none."""
     options = dict(given)
-    named = {name.lower(): options.pop(name) for name in given if name.lower() in {"path", "table", "format"}}
+    said = {name: name.lower().replace("new_columns", "newcolumns") for name in given}
+    named = {said[name]: options.pop(name) for name in given if said[name] in _OF_TABLES}
     path, table, kind = named.get("path"), named.get("table"), named.get("format", "parquet").lower()
     if path is not None and not _ABSOLUTE.match(path):
         path = os.path.abspath(path)  # noqa: PTH100 - a text, which may have a scheme
@@ -402,12 +404,17 @@ def table_output(given: Mapping[str, str]) -> TableOutput | None:
         raise SettingError(
             f"--sink-option path={path!r} and table={table!r} are both set: a load writes to one of them; leave one out"
         )
+    new: Any = named.get("newcolumns", "fail")
     makers: dict[str, Callable[[], TableOutput]] = {
-        "delta": lambda: DeltaOutput(path, table, options=options),
-        "iceberg": lambda: IcebergOutput(table or str(path), options=options),
+        "delta": lambda: DeltaOutput(path, table, options=options, new_columns=new),
+        "iceberg": lambda: IcebergOutput(table or str(path), options=options, new_columns=new),
     }
     if kind in makers:
         return makers[kind]()
+    if "newcolumns" in named:
+        raise SettingError(
+            f"--sink-option newColumns={new!r} is for tables of Iceberg and Delta, found format={kind!r}: leave it out"
+        )
     if path is None:
         raise SettingError(
             f"--sink-option table={table!r}: a table of a catalog is one of Iceberg or Delta, found format={kind!r}: "

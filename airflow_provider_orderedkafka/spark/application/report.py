@@ -210,6 +210,8 @@ def summary(loaded: Range, found: Report) -> str:
         f"lost to retention before they were read{', at most' if found.replayed else ''}": found.lost,
     }
     lines += [f"  {count:,} {what}" for what, count in remarks.items() if count]
+    if found.of_columns:
+        lines.append(f"  {found.of_columns.removeprefix(', ')}")
     if found.unprotected is not None:
         lines.append(f"  a replay would have written its batch twice: {found.unprotected}")
     return "\n".join([*lines, f"  {found.advice}"])

@@ -394,6 +394,11 @@ APPLICATION_SINK: Final = replace(
             *("format", filled, "table", "`iceberg`, `delta` or a format of files; all other options are its own"),
             default="parquet",
         ),
+        Option(
+            *("newColumns", filled, "table"),
+            "of Iceberg and Delta, what becomes of columns of the rows that the table lacks: `add`, `ignore` or `fail`",
+            default="fail",
+        ),
     ),
     instead={
         "subscribe": SINK.instead["subscribe"],

@@ -93,7 +93,9 @@ class DeadLetterTable:
     def put(self, dead_letters: "DataFrame", note: Note) -> None:
         """Append them by one commit of a separate transaction, because a batch may have two."""
         name = name_of(self.range_name, note.batch, secrets.token_hex(4))
-        self.table.append(self.rows(dead_letters, note.batch), Write(name, note.batch, name, dead_letters.count))
+        rows = self.rows(dead_letters, note.batch)
+        columns = self.table.settle(rows.schema)
+        self.table.append(columns.fit(rows), Write(name, note.batch, name, dead_letters.count))
 
     def rows(self, dead_letters: "DataFrame", batch: int) -> "DataFrame":
         return identified(dead_letters.drop(ORDINAL), self.engine, self.range_name, batch)

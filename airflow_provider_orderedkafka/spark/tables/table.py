@@ -4,26 +4,26 @@ Its columns, the names of SQL, and how many files a batch becomes.
 """
 
 import logging
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from ...core.commits import IDENTITY, History, TableVersion
 from ...core.documents import Upsert
 from ...core.upserts import ANEW
-from ...errors import SettingError
+from ...errors import SettingError, TaskFailedError
 from ...kafka.provenance import ORDINAL, SOURCE
 from ...kafka.replay.landed import Landed
 from ...outputs import DeltaOutput, IcebergOutput, TableOutput
 from ..lanes.engine import Engine
 from ..lanes.kafka_output import missing
+from .columns import Columns, Gap, alterations, check_partitions, commented, compared, kind_of, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.types import DataType
+    from pyspark.sql.types import StructType
 
 _log = logging.getLogger(__name__)
 
@@ -49,10 +49,8 @@ INTEGERS: Final = {"tinyint", "smallint", "int", "bigint"}
 OWNER, KEY = "orderedkafka.load", "orderedkafka.upsert"
 """The properties of a table of upserts: the load with the instance of its ledger, and the columns of its key."""
 
-STRUCT: Final = "STRUCT<range_id: STRING, batch: BIGINT, topic: STRING, partition: INT, offset: BIGINT, ordinal: INT>"
-"""The type of the identity."""
-
-_COLUMN: Final = re.compile(r"\((?:\d+, *)?(\w+)\)|^(\w+)$")
+TRIES: Final = 3
+"""How often columns are added, where other applications may do so at the same moment."""
 
 
 def identified(
@@ -77,61 +75,10 @@ def in_few_files(rows: "DataFrame", cores: int, size: float | None) -> "DataFram
     return rows.coalesce(max(ceil(size / FILE_BYTES), busy, 1))
 
 
-def columns(rows: "DataFrame") -> str:
-    """The columns as CREATE TABLE takes them; all may be null, as columns that are added later have to."""
-    return ", ".join(f"{quoted(field.name)} {_kind(field.dataType)}" for field in rows.schema.fields)
-
-
-def _kind(kind: "DataType") -> str:
-    """A type as SQL takes it: Spark's own text for one does not quote the names in it."""
-    from pyspark.sql.types import ArrayType, MapType, StructType
-
-    if isinstance(kind, StructType):
-        return f"STRUCT<{', '.join(f'{quoted(each.name)}: {_kind(each.dataType)}' for each in kind.fields)}>"
-    if isinstance(kind, ArrayType):
-        return f"ARRAY<{_kind(kind.elementType)}>"
-    if isinstance(kind, MapType):
-        return f"MAP<{_kind(kind.keyType)}, {_kind(kind.valueType)}>"
-    return str(kind.simpleString())
-
-
-def check_columns(rows: "DataFrame", there: Sequence[str], of: str, name: str, *, widens: bool = False) -> None:
-    """`SettingError` for a column of the rows that the table lacks."""
-    known = {column.lower() for column in there}
-    lacking = [column for column in rows.columns if column.lower() not in known]
-    if IDENTITY in lacking:
-        raise SettingError(
-            f"{of}: the table has no column {IDENTITY!r} for the rows' identity: add it with ALTER TABLE {name} ADD "
-            f"COLUMN {IDENTITY} {STRUCT}, or name another table: a missing one is made with it"
-        )
-    if lacking and not widens:
-        raise SettingError(
-            f"{of}: the table has no column {lacking[0]!r}, which the rows have: add it with ALTER TABLE, or leave it "
-            f"out in the transform; the table has {', '.join(map(repr, there))}"
-        )
-
-
-def check_partitions(rows: "DataFrame", partition_by: Sequence[str], of: str) -> None:
-    """`SettingError` for a column that a new table would be partitioned by, and that the rows lack."""
-    for each in partition_by:
-        found = _COLUMN.search(each)
-        column = "" if found is None else found[1] or found[2]
-        if column.lower() not in {name.lower() for name in rows.columns}:
-            raise SettingError(
-                f"{of}: partition_by={each!r} names no column of the rows, which are "
-                f"{', '.join(map(repr, rows.columns))}: name one of them, or none with partition_by=()"
-            )
-
-
 def listed(properties: Mapping[str, str]) -> str:
     """TBLPROPERTIES, if there are any."""
     pairs = ", ".join(f"{literal(name)} = {literal(value)}" for name, value in properties.items())
     return f" TBLPROPERTIES ({pairs})" if pairs else ""
-
-
-def quoted(*names: str) -> str:
-    """A name as SQL takes it, part by part."""
-    return ".".join(f"`{name.replace('`', '``')}`" for name in names)
 
 
 def literal(text: str) -> str:
@@ -140,12 +87,12 @@ def literal(text: str) -> str:
     return f"'{escaped}'"
 
 
-def asked(session: "SparkSession", statement: str, of: str) -> "DataFrame":
+def asked(run: "Callable[[str], DataFrame]", statement: str, of: str) -> "DataFrame":
     """Run a statement; `SettingError` for what Spark says is wrong with it."""
     from pyspark.errors import AnalysisException
 
     try:
-        return session.sql(statement)
+        return run(statement)
     except AnalysisException as error:
         raise SettingError(f"{of}: {str(error).strip().splitlines()[0]}") from error
 
@@ -192,8 +139,12 @@ class Table(Protocol):
         """Where it lies, if its name does not say that and Spark does; to be asked once it is made."""
         ...
 
-    def prepare(self, rows: "DataFrame") -> None:
-        """Create the table if it is missing; `SettingError` if such rows do not fit into it."""
+    def prepare(self, rows: "DataFrame") -> Columns:
+        """Create the table if it is missing, and settle its columns."""
+        ...
+
+    def settle(self, rows: "StructType") -> Columns:
+        """See that the table takes such rows, perhaps with new columns; `SettingError` if it does not."""
         ...
 
     def version(self, batch: int) -> TableVersion: ...
@@ -225,6 +176,7 @@ class LakeTable(ABC, Generic[LakeOutput]):
 
     session: "SparkSession"
     output: LakeOutput
+    range_name: str = ""
     upsert: Upsert | None = None
     by_place: bool = False
     commits_once: bool = False
@@ -259,7 +211,7 @@ class LakeTable(ABC, Generic[LakeOutput]):
         clause = f" PARTITIONED BY ({', '.join(parts)})" if parts else ""
         clause = f" CLUSTER BY ({', '.join(clustered)})" if clustered else clause
         statement = f"CREATE TABLE IF NOT EXISTS {self.name} ({columns}) USING {self.output.kind}{clause}"
-        asked(self.session, statement + listed({**self._own, **self.output.properties}), self.output.of)
+        asked(self.session.sql, statement + listed({**self._own, **self.output.properties}), self.output.of)
         if self.upsert is not None:
             self._show_current()
 
@@ -277,15 +229,14 @@ class LakeTable(ABC, Generic[LakeOutput]):
             why = str(error).strip().splitlines()[0]
             _log.warning("%s: no view can be made (%s): what is there now is given by %s", self.output.of, why, current)
 
-    @abstractmethod
-    def names(self) -> Sequence[str]:
-        """Its columns, but for those that are generated."""
-        ...
+    def generated(self) -> set[str]:
+        """The columns that the table makes by itself."""
+        return set()
 
     def lacking(self, there: Sequence[str]) -> list[str]:
-        """The columns that rows with these ones lack."""
-        known = {each.lower() for each in there}
-        return [each for each in self.names() if each.lower() not in known]
+        """The columns that rows with these ones lack, and that the table does not make by itself."""
+        known = {each.lower() for each in there} | self.generated()
+        return [each for each in self.schema().names if each.lower() not in known]
 
     @property
     def _own(self) -> Mapping[str, str]:
@@ -297,7 +248,7 @@ class LakeTable(ABC, Generic[LakeOutput]):
     def check_key(self, rows: "DataFrame") -> None:
         """`SettingError` where rows would meet others with which they are in no order, or keys of another type."""
         self._check_owner()
-        there = {name.lower(): kind for name, kind in asked(self.session, f"TABLE {self.name}", self.output.of).dtypes}
+        there = {field.name.lower(): field.dataType.simpleString() for field in self.schema().fields}
         given = {name.lower(): kind for name, kind in rows.dtypes}
         for key in map(str.lower, self.output.upsert):
             if there.get(key) != given[key] and not {there.get(key), given[key]} <= INTEGERS:
@@ -318,6 +269,17 @@ class LakeTable(ABC, Generic[LakeOutput]):
             f"{self.output.of} has {has}, and this load asks for {asks}: a table of upserts belongs to one load, its "
             "ledger and its key; name another table, or set upsert= back"
         )
+
+    def settle(self, rows: "StructType") -> Columns:
+        return settled(rows, self)
+
+    @abstractmethod
+    def before_widening(self, gap: Gap) -> str | None:
+        """What has to be done before a column can be widened; empty if nothing, None where the format cannot."""
+
+    def schema(self) -> "StructType":
+        """The table's columns as they are now."""
+        return asked(self.sql, f"TABLE {self.name}", self.output.of).schema
 
     def rows_of(self, range_name: str, batch: int) -> tuple[int, int]:
         counts = ("count(*) AS rows", f"count(DISTINCT {IDENTITY}) AS different")
@@ -351,3 +313,58 @@ class LakeTable(ABC, Generic[LakeOutput]):
     def sql(self, statement: str) -> "DataFrame":
         """Run a statement on the table as it is now."""
         return self.session.sql(statement)
+
+
+def settled(rows: "StructType", table: LakeTable[Any]) -> Columns:
+    """Have the table take such rows, as its `new_columns` says, whoever else is at it; may be called at any time.
+
+    `SettingError` for what it is not to take, or cannot.
+    """
+    widened: list[str] = []
+    comment = f"added by orderedkafka for range {table.range_name}"  # so any attempt knows what the range has added
+    for left in reversed(range(TRIES)):
+        there = table.schema()
+        gaps = list(compared(rows, there))
+        _check(gaps, table)
+        if not gaps or table.output.new_columns == "ignore":
+            added = dict.fromkeys([*commented(there, comment), *widened])
+            return Columns(tuple(added), tuple(gap.name for gap in gaps), there)
+        try:
+            for statement in alterations(gaps, table.name, f" COMMENT {literal(comment)}"):
+                asked(table.sql, statement, table.output.of)
+                _log.warning("%s: the rows have new columns: %s", table.output.of, statement)
+        except Exception as error:
+            if not left:
+                raise
+            _log.warning("%s: the table's columns are looked at again: %s", table.output.of, error)
+        else:
+            widened += [gap.name for gap in gaps if gap.there is not None]
+    raise TaskFailedError(f"{table.output.of}: others change the table's columns all the time: try again")
+
+
+def _check(gaps: Sequence[Gap], table: LakeTable[Any]) -> None:
+    new = table.output.new_columns
+    for gap in gaps:
+        if gap.there is not None and (new != "add" or table.before_widening(gap) != ""):
+            raise SettingError(_narrow(gap, table))
+    lacking = [gap for gap in gaps if gap.there is None]
+    names = [gap.name for gap in lacking]
+    if lacking and (new == "fail" or (new == "ignore" and IDENTITY in names)):
+        [statement] = alterations(lacking, table.name)
+        raise SettingError(
+            f"{table.output.of}: the table has no column {', '.join(map(repr, names))}, which the rows have, and "
+            f"new_columns={new!r}: add it with {statement}, or by new_columns='add', or leave it out in the transform "
+            f"or by new_columns='ignore'; {IDENTITY!r} has to be there"
+        )
+
+
+def _narrow(gap: Gap, table: LakeTable[Any]) -> str:
+    first, ways = table.before_widening(gap), []
+    if first is not None:
+        ways = [f"widen it with {'; '.join([*filter(None, [first]), *alterations([gap], table.name)])}"]
+    ways += ["by new_columns='add'"] if first == "" else []
+    return (
+        f"{table.output.of}: the column {gap.name!r} is {gap.there and kind_of(gap.there)} in the table, which does "
+        f"not hold each value of the rows' {kind_of(gap.rows)}: "
+        f"{', or '.join([*ways, 'cast it in the transform', 'give it another name there'])}"
+    )

@@ -21,11 +21,12 @@ from ...core.codec import canonical
 from ...core.commits import MARK, Commit, History, TableVersion
 from ...errors import SettingError
 from ...outputs import DeltaOutput, FilesOutput, IcebergOutput, no_catalog
-from .table import LakeTable, Write, asked, check_columns, columns, literal, quoted
+from .columns import Columns, Gap, columns, holds, quoted
+from .table import LakeTable, Write, literal
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
-    from pyspark.sql.types import StructField
+    from pyspark.sql.types import DataType, StructType
 
     from ..state.hadoop_state import HadoopState
 
@@ -50,11 +51,16 @@ class Files:
     commits_once: bool = True
     location: str = ""
 
-    def prepare(self, rows: "DataFrame") -> None:
+    def prepare(self, rows: "DataFrame") -> Columns:
         """Check the columns, and that manifests can be created; clean up what earlier attempts left."""
         _check_columns(rows)
         self.state.check_creates()
         self._tidy(self.counted + 1)
+        return Columns()
+
+    def settle(self, _rows: "StructType") -> Columns:
+        """Files have the columns of their rows."""
+        return Columns()
 
     def version(self, batch: int) -> TableVersion:
         """The batch's number if it has a manifest now: then the range was loaded with another checkpoint."""
@@ -142,6 +148,11 @@ def _check_columns(rows: "DataFrame") -> None:
         )
 
 
+def _named(kind: "DataType | None") -> str:
+    """The name of a type, without what a decimal has more."""
+    return "" if kind is None else str(kind.simpleString().partition("(")[0])
+
+
 _log = logging.getLogger(__name__)
 
 AS_IT_COMES = {"distribution-mode": "none", "fanout-enabled": "true"}
@@ -150,15 +161,12 @@ AS_IT_COMES = {"distribution-mode": "none", "fanout-enabled": "true"}
 
 @dataclass(frozen=True, slots=True)
 class IcebergTable(LakeTable[IcebergOutput]):
-    def prepare(self, rows: "DataFrame") -> None:
+    def prepare(self, rows: "DataFrame") -> Columns:
         self._check_session()
         if not self.session.catalog.tableExists(self.output.table):
             self.make(rows, columns(rows), self.output.layout)
         self.check_key(rows)
-        check_columns(rows, self.names(), self.output.of, self.name)
-
-    def names(self) -> Sequence[str]:
-        return [field.name for field in self._fields()]
+        return self.settle(rows.schema)
 
     def version(self, batch: int) -> TableVersion:  # noqa: ARG002 - as it is for every batch
         """The newest snapshot."""
@@ -181,10 +189,8 @@ class IcebergTable(LakeTable[IcebergOutput]):
     def append(self, rows: "DataFrame", write: Write) -> None:
         from pyspark.sql import functions as f
 
-        there = {name.lower() for name in rows.columns}
-        lacking = {
-            field.name: f.lit(None).cast(field.dataType) for field in self._fields() if field.name.lower() not in there
-        }
+        there, known = {name.lower() for name in rows.columns}, self.schema().fields
+        lacking = {field.name: f.lit(None).cast(field.dataType) for field in known if field.name.lower() not in there}
         options = {**AS_IT_COMES, **self.output.options, f"snapshot-property.{MARK}": write.name}
         rows.withColumns(lacking).writeTo(self.name).options(**options).append()
 
@@ -204,8 +210,13 @@ class IcebergTable(LakeTable[IcebergOutput]):
         self.session.sql(f"REFRESH TABLE {self.name}")
         return str(iceberg_table(self.session, self.name).uuid())
 
-    def _fields(self) -> "list[StructField]":
-        return list(asked(self.session, f"TABLE {self.name}", self.output.of).schema.fields)
+    def before_widening(self, gap: Gap) -> str | None:
+        """Whole numbers, floating ones, and decimals of the same scale can be widened."""
+        names = (_named(gap.there), _named(gap.rows))
+        scales = {getattr(kind, "scale", None) for kind in (gap.there, gap.rows)}
+        decimals = names[0] == names[1] == "decimal" and len(scales) == 1
+        wider = gap.there is not None and holds(gap.rows, gap.there)
+        return "" if wider and (decimals or names in {("int", "bigint"), ("float", "double")}) else None
 
     def sql(self, statement: str) -> "DataFrame":
         """Run a statement on the table as it is now: a catalog may keep what it read before."""
@@ -218,6 +229,9 @@ FEW_PARTITIONS: Final = "spark.databricks.delta.snapshotPartitions"
 
 REMEMBERS: Final = "delta.setTransactionRetentionDuration"
 """For how long Delta remembers the transactions of batches; without end, if it is not set."""
+
+WIDENS: Final = "delta.enableTypeWidening"
+NUMBERS: Final = ("smallint", "int", "bigint", "double", "decimal")
 
 WEEK: Final = "INTERVAL 7 DAYS"
 """How long a range may stay open until an attempt continues it."""
@@ -246,7 +260,7 @@ class DeltaTable(LakeTable[DeltaOutput]):
             return quoted(*self.output.table.split("."))
         return f"delta.{quoted(str(self.output.path))}"
 
-    def prepare(self, rows: "DataFrame") -> None:
+    def prepare(self, rows: "DataFrame") -> Columns:
         self._check_session()
         if self.session.conf.get(FEW_PARTITIONS, None) is None:
             self.session.conf.set(FEW_PARTITIONS, "2")
@@ -254,16 +268,10 @@ class DeltaTable(LakeTable[DeltaOutput]):
             self._make(rows)
         self.check_key(rows)
         self._check_memory()
-        widens = self.output.options.get("mergeSchema", "").lower() == "true"
-        check_columns(rows, self._columns(), self.output.of, self.name, widens=widens)
+        return self.settle(rows.schema)
 
-    def names(self) -> Sequence[str]:
-        generated = {f"{each[len(INTO_DAYS) : -1]}{DAY}" for each in self.output.layout if each.startswith(INTO_DAYS)}
-        return [each for each in self._columns() if each not in generated]
-
-    def _columns(self) -> Sequence[str]:
-        found: Sequence[str] = asked(self.session, f"TABLE {self.name}", self.output.of).columns
-        return found
+    def generated(self) -> set[str]:
+        return {f"{each[len(INTO_DAYS) : -1]}{DAY}" for each in self.output.layout if each.startswith(INTO_DAYS)}
 
     def version(self, batch: int) -> TableVersion:  # noqa: ARG002 - as it is for every batch
         [newest] = self._described(1)
@@ -306,10 +314,21 @@ class DeltaTable(LakeTable[DeltaOutput]):
                 f"{', '.join(f'{name}={value}' for name, value in lacking.items())} where it is started"
             )
 
+    def _property(self, name: str) -> str | None:
+        [row] = self.sql(f"DESCRIBE DETAIL {self.name}").select("properties").collect()
+        found: str | None = row["properties"].get(name)
+        return found
+
+    def before_widening(self, gap: Gap) -> str | None:
+        """Numbers can be widened, once the table's owner has said so: older readers do not know how."""
+        if gap.there is None or not holds(gap.rows, gap.there) or _named(gap.rows) not in NUMBERS:
+            return None
+        allowed = (self._property(WIDENS) or "").lower() == "true"
+        return "" if allowed else f"ALTER TABLE {self.name} SET TBLPROPERTIES ('{WIDENS}' = 'true')"
+
     def _check_memory(self) -> None:
         """Warn if the table may forget a batch that a frozen attempt could still commit again."""
-        [row] = self.sql(f"DESCRIBE DETAIL {self.name}").select("properties").collect()
-        if (kept := row["properties"].get(REMEMBERS)) is None:
+        if (kept := self._property(REMEMBERS)) is None:
             return
         shorter = f"TRY_CAST({literal(kept)} AS INTERVAL) + TIMESTAMP '2000-01-01' < TIMESTAMP '2000-01-01' + {WEEK}"
         [row] = self.sql(f"SELECT {shorter} AS short").collect()

@@ -23,8 +23,9 @@ from ...errors import RowError, SettingError
 from ...kafka.provenance import ORDINAL, SOURCE
 from ...kafka.replay.landed import Landed
 from ..lanes.engine import Engine
-from .table import DELETED, LakeTable, identified, quoted
-from .writer import OutputTable, TableBefore, TableWriter
+from .columns import quoted
+from .table import DELETED, LakeTable, identified
+from .writer import OutputTable, TableBefore, TableWriter, told
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -222,9 +223,10 @@ class UpsertWriter(TableWriter):
     def _written(self, batch: Batch, note: Note, dead_letters: Landed) -> Tally:  # noqa: ARG002 - as it is elsewhere
         slices = self.frames.for_tasks(batch)
         rows, counted = self._rows(batch, dead_letters, slices)
+        columns = self.output.table.settle(rows.schema)
         with self.frames.located(batch, rows, slices):
-            emitted, changes = self._merged(rows)
-        return replace(counted(), rows_emitted=emitted, changes=changes)
+            emitted, changes = self._merged(columns.fit(rows))
+        return replace(counted(), rows_emitted=emitted, changes=changes).plus(told(columns))
 
     def _merged(self, rows: "DataFrame") -> tuple[int, Changes]:
         from pyspark.sql import functions as f

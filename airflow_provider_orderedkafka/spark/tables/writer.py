@@ -21,6 +21,7 @@ from ..lanes.engine import Engine
 from ..lanes.frames import RangeFrames
 from ..lanes.limit import without_surplus
 from ..session.failures import classify_failure
+from .columns import Columns
 from .table import Table, Write, identified, in_few_files
 
 if TYPE_CHECKING:
@@ -164,6 +165,7 @@ class TableWriter:
     output: OutputTable
     setup: Setup
     average: Callable[[], float | None]
+    columns: Columns
 
     @property
     def destination(self) -> Destination:
@@ -197,7 +199,8 @@ class TableWriter:
                     raise
                 dead_letters = self.output.dead_letters.write(batch, note, dead_letters)
                 tally = self._written(batch, note, dead_letters)
-        return tally.plus(Tally(dead_letters=dead_letters.rows)).plus(note.in_doubt(dead_letters.rows))
+        also = Tally(dead_letters=dead_letters.rows).plus(told(self.columns))
+        return tally.plus(also).plus(note.in_doubt(dead_letters.rows))
 
     def _written(self, batch: Batch, note: Note, dead_letters: Landed) -> Tally:
         slices = self.frames.for_tasks(batch)
@@ -207,6 +210,8 @@ class TableWriter:
         def tally() -> Tally:
             return replace(counted(), rows_emitted=written())
 
+        columns = self.output.table.settle(rows.schema)
+        rows = columns.fit(rows)
         name = name_of(self.output.range_name, batch.number, secrets.token_hex(4))
         write = Write(self.output.range_name, batch.number, name, lambda: tally().rows_emitted)
         with self.frames.located(batch, rows, slices):
@@ -215,7 +220,7 @@ class TableWriter:
         if name not in there.names:  # another attempt committed it, or the commit has expired
             self._check_by_another(batch, there)
             return self._landed(batch, there, dead_letters)
-        return replace(tally(), may_be_doubled=there.doubled)
+        return replace(tally(), may_be_doubled=there.doubled).plus(told(columns))
 
     def _rows(
         self, batch: Batch, dead_letters: Landed, slices: Sequence[Slice] | None = None, *, most: int | None = 0
@@ -280,11 +285,21 @@ class TableWriter:
         return replace(counted(), rows_emitted=written())
 
 
+def told(columns: Columns) -> Tally:
+    return Tally(columns_added=columns.added, columns_left_out=columns.left_out)
+
+
 def writer_of(
     frames: RangeFrames, output: OutputTable, setup: Setup, kind: type[TableWriter] = TableWriter
 ) -> TableWriter:
     """The writer for a table, which is created if it is missing, and checked."""
-    output.table.prepare(output.named(frames.rows, frames.engine, 1))
+    columns = output.table.prepare(output.named(frames.rows, frames.engine, 1))
+    if columns.left_out:
+        _log.warning(
+            "%s: the table has no column %s, which the rows have: with new_columns='ignore' it is left out",
+            output.table.output.of,
+            ", ".join(map(repr, columns.left_out)),
+        )
 
     @cache
     def average() -> float | None:
@@ -292,4 +307,4 @@ def writer_of(
 
         return average_bytes(frames.loaded.span, frames.read)
 
-    return kind(frames, output, setup, average)
+    return kind(frames, output, setup, average, columns)

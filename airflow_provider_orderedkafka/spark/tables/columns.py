@@ -1,0 +1,209 @@
+"""The columns of rows against those of their table: what it lacks or does not hold, and the rows as it takes them.
+
+A column holds what it keeps as it is. Spark would also cast a time to a date, and leave out the fraction of a number:
+such rows are refused.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from ...errors import SettingError
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType, StructType
+
+_PARTITIONED_BY: Final = re.compile(r"\((?:\d+, *)?(\w+)\)|^(\w+)$")
+
+_DIGITS: Final = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
+_HELD: Final[Mapping[str, Sequence[str]]] = {
+    "smallint": ("tinyint",),
+    "int": ("tinyint", "smallint"),
+    "bigint": ("tinyint", "smallint", "int"),
+    "float": ("tinyint", "smallint"),
+    "double": ("tinyint", "smallint", "int", "float"),
+    "timestamp": ("date", "timestamp_ntz"),
+    "timestamp_ntz": ("date", "timestamp"),
+}
+"""What a column of a type holds beside its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A column of rows, or a member of one, that a table lacks or does not hold: `there` is its type in the table."""
+
+    path: tuple[str, ...]
+    rows: "DataType"
+    there: "DataType | None" = None
+
+    @property
+    def name(self) -> str:
+        return ".".join(self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """What became of columns: `added` were added by the range, or widened; what the table lacks may be `left_out`.
+
+    `table` has those of the table, where rows are brought into their shape.
+    """
+
+    added: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    table: "StructType | None" = None
+
+    def fit(self, rows: "DataFrame") -> "DataFrame":
+        """The rows without what is left out; a member of a struct that they lack is null. The rest is left to Spark."""
+        from pyspark.sql import functions as f
+
+        if self.table is None:
+            return rows
+        known = {field.name.lower(): field.dataType for field in self.table.fields}
+        there = [(field, known[field.name.lower()]) for field in rows.schema.fields if field.name.lower() in known]
+        made = {
+            field.name: _shaped(f.col(quoted(field.name)), field.dataType, kind)
+            for field, kind in there
+            if _shape(field.dataType) != _shape(kind)
+        }
+        lacking = [name for name in rows.columns if self.left_out and name.lower() not in known]
+        return rows.drop(*lacking).withColumns(made) if lacking or made else rows
+
+
+def compared(rows: "DataType", there: "DataType", path: tuple[str, ...] = ()) -> Iterator[Gap]:
+    """What of the rows' type that of the table lacks or does not hold. Names are the same in any case."""
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    if isinstance(rows, StructType) and isinstance(there, StructType):
+        known = {field.name.lower(): field for field in there.fields}
+        for field in rows.fields:
+            other = known.get(field.name.lower())
+            if other is None:
+                yield Gap((*path, field.name), field.dataType)
+            else:
+                yield from compared(field.dataType, other.dataType, (*path, other.name))
+    elif isinstance(rows, ArrayType) and isinstance(there, ArrayType):
+        yield from compared(rows.elementType, there.elementType, (*path, "element"))
+    elif isinstance(rows, MapType) and isinstance(there, MapType):
+        yield from compared(rows.keyType, there.keyType, (*path, "key"))
+        yield from compared(rows.valueType, there.valueType, (*path, "value"))
+    elif not holds(there, rows):
+        yield Gap(path, rows, there)
+
+
+def alterations(gaps: Sequence[Gap], table: str, comment: str = "") -> list[str]:
+    """What adds columns, with a comment, by one statement, and widens those that are too narrow."""
+    new = ", ".join(f"{quoted(*gap.path)} {kind_of(gap.rows)}{comment}" for gap in gaps if gap.there is None)
+    narrow = [f"{quoted(*gap.path)} TYPE {kind_of(gap.rows)}" for gap in gaps if gap.there is not None]
+    each = [*([f"ADD COLUMNS ({new})"] if new else []), *(f"ALTER COLUMN {one}" for one in narrow)]
+    return [f"ALTER TABLE {table} {what}" for what in each]
+
+
+def holds(there: "DataType", rows: "DataType") -> bool:
+    """Whether a column of one type keeps each value of another one as it is."""
+    from pyspark.sql.types import AtomicType, DecimalType, NullType, StringType
+
+    if isinstance(there, StringType):
+        return isinstance(rows, AtomicType | NullType)
+    if isinstance(there, DecimalType) and (digits := _digits(rows)) is not None:
+        return bool(digits[1] <= there.scale and digits[0] <= there.precision - there.scale)
+    held = (there.simpleString(), *_HELD.get(there.simpleString(), ()))
+    return isinstance(rows, NullType) or rows.simpleString() in held
+
+
+def _digits(kind: "DataType") -> tuple[int, int] | None:
+    """How many digits a number has before and after its point, if it is an exact one."""
+    from pyspark.sql.types import DecimalType
+
+    if isinstance(kind, DecimalType):
+        return kind.precision - kind.scale, kind.scale
+    whole = _DIGITS.get(kind.simpleString())
+    return None if whole is None else (whole, 0)
+
+
+def commented(kind: "DataType", comment: str, path: tuple[str, ...] = ()) -> Iterator[str]:
+    """The names of columns, and of members, that have this comment."""
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    if isinstance(kind, StructType):
+        for field in kind.fields:
+            at = (*path, field.name)
+            if field.metadata.get("comment") == comment:
+                yield ".".join(at)
+            yield from commented(field.dataType, comment, at)
+    elif isinstance(kind, ArrayType):
+        yield from commented(kind.elementType, comment, (*path, "element"))
+    elif isinstance(kind, MapType):
+        yield from commented(kind.valueType, comment, (*path, "value"))
+
+
+def _shape(kind: "DataType") -> Any:
+    """The names in a type, as far as the order of a struct's members goes beside."""
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    if isinstance(kind, StructType):
+        return {field.name.lower(): _shape(field.dataType) for field in kind.fields}
+    if isinstance(kind, ArrayType):
+        return [_shape(kind.elementType)]
+    return (_shape(kind.valueType),) if isinstance(kind, MapType) else None
+
+
+def _shaped(column: "Column", rows: "DataType", there: "DataType") -> "Column":
+    """The column with the members that it has in the table."""
+    from pyspark.sql import functions as f
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    if _shape(rows) == _shape(there):
+        return column
+    if isinstance(rows, StructType) and isinstance(there, StructType):
+        own = {field.name.lower(): field for field in rows.fields}
+        members = [
+            _shaped(column.getField(found.name), found.dataType, field.dataType).alias(field.name)
+            if (found := own.get(field.name.lower()))
+            else f.lit(None).cast(field.dataType).alias(field.name)
+            for field in there.fields
+        ]
+        return f.when(column.isNotNull(), f.struct(*members))
+    if isinstance(rows, ArrayType) and isinstance(there, ArrayType):
+        item, items = rows.elementType, there.elementType
+        return f.transform(column, lambda each: _shaped(each, item, items))
+    if isinstance(rows, MapType) and isinstance(there, MapType):
+        value, values = rows.valueType, there.valueType
+        return f.transform_values(column, lambda _, each: _shaped(each, value, values))
+    return column
+
+
+def columns(rows: "DataFrame") -> str:
+    """The columns as CREATE TABLE takes them; all may be null, as columns that are added later have to."""
+    return ", ".join(f"{quoted(field.name)} {kind_of(field.dataType)}" for field in rows.schema.fields)
+
+
+def kind_of(kind: "DataType") -> str:
+    """A type as SQL takes it: Spark's own text for one does not quote the names in it."""
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    if isinstance(kind, StructType):
+        return f"STRUCT<{', '.join(f'{quoted(each.name)}: {kind_of(each.dataType)}' for each in kind.fields)}>"
+    if isinstance(kind, ArrayType):
+        return f"ARRAY<{kind_of(kind.elementType)}>"
+    if isinstance(kind, MapType):
+        return f"MAP<{kind_of(kind.keyType)}, {kind_of(kind.valueType)}>"
+    return str(kind.simpleString())
+
+
+def check_partitions(rows: "DataFrame", partition_by: Sequence[str], of: str) -> None:
+    """`SettingError` for a column that a new table would be partitioned by, and that the rows lack."""
+    for each in partition_by:
+        found = _PARTITIONED_BY.search(each)
+        column = "" if found is None else found[1] or found[2]
+        if column.lower() not in {name.lower() for name in rows.columns}:
+            raise SettingError(
+                f"{of}: partition_by={each!r} names no column of the rows, which are "
+                f"{', '.join(map(repr, rows.columns))}: name one of them, or none with partition_by=()"
+            )
+
+
+def quoted(*names: str) -> str:
+    """A name as SQL takes it, part by part."""
+    return ".".join(f"`{name.replace('`', '``')}`" for name in names)
