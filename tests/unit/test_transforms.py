@@ -15,6 +15,7 @@ from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.hooks.launching import shipped_with, zipped
 from airflow_provider_orderedkafka.job import Rows
 from airflow_provider_orderedkafka.spark.application.command import read_arguments
+from airflow_provider_orderedkafka.spark.lanes.making import shipped_code
 
 
 @pytest.fixture
@@ -111,14 +112,15 @@ SHIPPED = {
     "mine.py": "import shop.inner.orders, zipped_up, installed\n\ndef enrich(frame):\n    from late import found\n",
     "shop/inner/orders.py": "from . import rates\nfrom .. import others\n",
     "shop/inner/rates.py": "",
-    "shop/others.py": "import mine\n",
+    "shop/others.py": "import mine, spaces.inner.deep\n",
+    "spaces/inner/deep.py": "",
     "late.py": "try:\n    import of_nowhere\nexcept ImportError:\n    pass\n",
     "shop/unused.py": "",
     "unrelated.py": "",
     "site-packages/installed.py": "",
 }
 COUNT = {"mine.py", "shop/__init__.py", "shop/inner/__init__.py", "shop/inner/orders.py", "shop/inner/rates.py"}
-COUNT |= {"shop/others.py", "late.py", "zipped_up.py", "rates.json"}
+COUNT |= {"shop/others.py", "spaces/inner/deep.py", "late.py", "zipped_up.py", "rates.json"}
 
 
 @pytest.mark.parametrize("edited", [*SHIPPED, "shop/__init__.py", "zipped_up.py", "rates.json", ""])
@@ -129,7 +131,7 @@ def test_the_code_of_a_transform_is_what_it_imports_of_what_ships_with_it(dags, 
 
     def digest(more, when):
         for name, text in SHIPPED.items():
-            (dags / name).parent.mkdir(exist_ok=True)
+            (dags / name).parent.mkdir(parents=True, exist_ok=True)
             (dags / name).write_text(text + "\n")
         with zipfile.ZipFile(archive, "w") as made:
             for name in ("zipped_up.py", "rates.json"):
@@ -154,3 +156,8 @@ def test_code_that_cannot_be_read_is_never_the_same():
     unread = FunctionType(compile("0", "?", "eval"), {"__name__": "of_nowhere"})
     assert len({arguments(function=each).code for each in (unread, unread, partial(unread, 1))}) == 3
     assert len({arguments(function=arguments).code for _ in range(2)}) == 1
+
+
+def test_of_a_module_of_this_package_only_its_own_code_counts():
+    name = "airflow_provider_orderedkafka.decoding.bad_records"
+    assert [found for found, _ in shipped_code({name})] == [name]

@@ -275,11 +275,11 @@ _WITH_SPARK: Final = {"pyspark", "py4j", __name__.partition(".")[0]}
 def shipped_code(modules: Collection[str]) -> set[tuple[str, bytes]]:
     """The code of modules and, by the statements in it, of all that they import and that is not installed for Spark.
 
-    What is installed counts if it is of a package of these modules. Of an archive all counts, as it may have data.
-    `OSError` if one of the modules cannot be read.
+    What is installed counts if it is of a package of these modules, if that is not this one. Of an archive all counts,
+    as it may have data. `OSError` if one of the modules cannot be read.
     """
     found, seen = set[tuple[str, bytes]](), set[str]()
-    own = {each.partition(".")[0] for each in modules}
+    own = {each.partition(".")[0] for each in modules} - _WITH_SPARK
     left = [part for each in modules for part in _with_parents(each)]
     while left:
         if (name := left.pop()) in seen:
@@ -288,7 +288,8 @@ def shipped_code(modules: Collection[str]) -> set[tuple[str, bytes]]:
         spec = _spec(name)
         if name in modules and (spec is None or spec.origin is None):
             raise FileNotFoundError(f"module {name!r} has no file")
-        if spec is None or not (_ships(name, spec) or (spec.has_location and name.partition(".")[0] in own)):
+        of_these = name in modules or name.partition(".")[0] in own
+        if spec is None or not (_ships(name, spec) or (spec.has_location and of_these)):
             continue
         loader, file = cast("Any", spec.loader), str(spec.origin)
         archive = getattr(loader, "archive", None)
@@ -310,11 +311,17 @@ def _spec(name: str) -> ModuleSpec | None:
     if module is not None:
         file = getattr(module, "__file__", None)
         return module.__spec__ or (None if file is None else spec_from_file_location(name, file))
-    parent, _, _ = name.rpartition(".")
+    parent, _, last = name.rpartition(".")
     within = _spec(parent) if parent else None
     if parent and (within is None or within.submodule_search_locations is None):
         return None
-    return PathFinder.find_spec(name, None if within is None else within.submodule_search_locations)
+    places = None if within is None else within.submodule_search_locations
+    try:
+        return PathFinder.find_spec(name, places)
+    except KeyError:  # a folder without code, in one that nobody imported
+        found = ModuleSpec(name, None, is_package=True)
+        found.submodule_search_locations = [f"{each}/{last}" for each in places or ()]
+        return found
 
 
 def _imported(code: bytes, package: str) -> Iterator[str]:
