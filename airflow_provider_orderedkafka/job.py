@@ -106,7 +106,8 @@ class Rows:
     :param decode: How keys and values are decoded before the transform, such as `Decode(value=Avro(registry="main"))`.
     :param transform: A function from DataFrame to DataFrame, as `"module:function"`. Its module may lie beside the DAG
         file: then it travels with the application.
-    :param arrow_transform: A function from `pyarrow.RecordBatch` to `pyarrow.RecordBatch` instead; faster.
+    :param arrow_transform: A function from `pyarrow.RecordBatch` to `pyarrow.RecordBatch` instead; faster. `"debezium"`
+        makes rows of change events.
     :param application: A program of your own instead.
     :param bad_records: How many records may be bad, and where they go. None: the first one ends the load.
     :param deletes: For an output with `upsert=`: which rows delete their key, as SQL, such as `"op = 'd'"`. None: those
@@ -130,6 +131,7 @@ class Rows:
         given = [name for name in ("transform", "arrow_transform") if getattr(self, name) is not None]
         if len(given) + bool(own) > 1:
             raise SettingError(f"Rows has {' and '.join([*given, *(['application'] if own else [])])}: leave one out")
+        object.__setattr__(self, "arrow_transform", SHIPPED.get(str(self.arrow_transform), self.arrow_transform))
         for name in given:
             _check_named(name, getattr(self, name))
 
@@ -150,6 +152,10 @@ class Rows:
     def needed(self) -> list[str]:
         """What has to be installed where they are made, beyond what every load needs."""
         return [] if self.decode is None else self.decode.needed
+
+
+SHIPPED: Final = {"debezium": "airflow_provider_orderedkafka.decoding.debezium:unwrap"}
+"""Arrow transforms that come with this package, by their names."""
 
 
 def _check_named(name: str, text: Any) -> None:

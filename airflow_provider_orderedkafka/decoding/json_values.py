@@ -106,7 +106,7 @@ def _chosen(schema: dict[str, Any], root: Any, path: str) -> dict[str, Any]:
     return schema
 
 
-SPACE = b" \t\r\n"
+SPACE, NULL = b" \t\r\n", b"null"
 NANOSECONDS = ("1678", "2261")
 """The first and the last whole year of them."""
 
@@ -124,9 +124,13 @@ class JsonWriter:
     def read(
         self, payloads: Sequence[bytes], start: int = 0, _indexes: bytes | None = None, _reader: Any = None
     ) -> tuple[Any, Errors]:
-        """The objects that begin at this byte of the payloads."""
+        """The objects that begin at this byte of the payloads; JSON's null is null, as Kafka Connect writes it."""
         texts = [payload[start:] for payload in payloads] if start else payloads
-        return sound(texts, self._read, self.type)
+        if NULL not in texts:
+            return sound(texts, self._read, self.type)
+        found, errors = sound([b"{}" if text == NULL else text for text in texts], self._read, self.type)
+        nulls = pa.array([text == NULL for text in texts])
+        return pc.if_else(nulls, pa.scalar(None, self.type), found), errors
 
     def _read(self, texts: Sequence[bytes]) -> Any:
         if not all(map(_is_object, texts)):

@@ -7,8 +7,39 @@ DECODING = "tests/unit/test_decoding.py"
 SCHEMAS = "tests/unit/test_schema_changes.py"
 TYPES = "tests/unit/test_changed_types.py"
 LAKES = "tests/fault/test_lakes.py"
+DEBEZIUM = "tests/unit/test_debezium.py"
 
 MUTANTS = [
+    (
+        "a change that is not known is one of a row",
+        f"{PACKAGE}/decoding/debezium.py",
+        {"yield pc.invert(known), why": "yield pc.is_null(known), why"},
+        (DEBEZIUM,),
+    ),
+    (
+        "the placeholder for a value that was not told is a value",
+        f"{PACKAGE}/decoding/debezium.py",
+        {"pc.and_(pc.invert(gone), _stands(column, marks, [*data]))": "pc.and_(gone, gone)"},
+        (DEBEZIUM,),
+    ),
+    (
+        "a payload that is not there deletes the row",
+        f"{PACKAGE}/decoding/debezium.py",
+        {'if inner is value or "schema" not in fields:': "if inner is value:", 'fields["schema"].is_valid()': "True"},
+        (DEBEZIUM,),
+    ),
+    (
+        "an event whose key is another one than its row's is believed",
+        f"{PACKAGE}/decoding/debezium.py",
+        {"pc.fill_null(differs, fill_value=True)": "False"},
+        (DEBEZIUM,),
+    ),
+    (
+        "what says nothing of a row is left out because of its topic's name",
+        f"{PACKAGE}/decoding/debezium.py",
+        {"apart = pc.and_(heartbeats, pc.and_(": "apart = pc.and_(True, pc.and_("},
+        (DEBEZIUM,),
+    ),
     (
         "bytes behind an Avro record are ignored",
         f"{PACKAGE}/decoding/avro.py",

@@ -67,6 +67,12 @@ def test_a_bad_object_is_told_apart_from_its_neighbours(payload):
     assert [row and row["order"] for row in found.to_pylist()] == [1, None, 3, 4]
 
 
+def test_a_null_of_json_is_null_among_objects():
+    found, errors = reader("order long").read([b'{"order": 1}', b"null", b"{}", b"null "])
+    assert found.to_pylist() == [{"order": 1}, None, {"order": None}, None]
+    assert list(errors) == [3]
+
+
 @pytest.mark.parametrize("digits", ["1234567", "123456789"])
 def test_of_a_moment_with_more_digits_microseconds_are_kept(digits):
     moments = [f"2026-01-02T03:04:05.{digits}+01:00", "9999-12-31T23:59:59Z", "1969-12-31T23:59:59.5Z"]
