@@ -56,6 +56,7 @@ def unwrap(batch: Any, unavailable: str = UNAVAILABLE) -> Any:
     Heartbeats, metadata of transactions, logical messages and changes of schemas give no row, and the log counts them.
     An event that does not tell its row is a bad record. `SettingError` for columns that no event has.
 
+    :param batch: Records with decoded keys and values, as an Arrow transform gets them.
     :param unavailable: The connector's `unavailable.value.placeholder`.
     """
     given, key, topics = _decoded(batch, "value"), _inner(_decoded(batch, "key")), batch.column("topic")

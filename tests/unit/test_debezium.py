@@ -178,11 +178,14 @@ def test_an_event_that_does_not_tell_its_row_is_a_bad_record(key, event, value, 
         made(given, value, most=0)
 
 
+NAMED = "Json('op string, after struct<id: long>')"
+
+
 @pytest.mark.parametrize(
     ("value", "key", "said"),
     [
-        ("op string, before struct<id int>", KEY, "after struct"),
-        ("after struct<id int>", KEY, "op string"),
+        ("op string, before struct<id int>", KEY, NAMED),
+        ("after struct<id int>", KEY, NAMED),
         (ENVELOPE, "id long", "'id' ... int32 ... int64"),
         ("op string, before struct<id long>, after struct<id int>", KEY, "'id' ... int32 ... int64"),
         ("id int, `_is_deleted` boolean", KEY, "'_is_deleted'"),
