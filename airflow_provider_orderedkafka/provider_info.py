@@ -20,7 +20,7 @@ def get_provider_info() -> dict[str, Any]:
         ],
         "operators": [
             _modules(
-                "operators.resolve", "operators.submit", "operators.commit", "operators.audit", "operators.operations"
+                *(f"operators.{name}" for name in ("resolve", "submit", "commit", "audit", "operations", "maintenance"))
             )
         ],
         "sensors": [_modules("sensors.offsets")],

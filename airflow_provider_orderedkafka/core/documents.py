@@ -222,7 +222,7 @@ class Claim(Document):
 
 @dataclass(frozen=True, slots=True)
 class Claims(Document):
-    """The keys of ended claims, oldest first: a store cannot list its keys."""
+    """The keys of claims, the last opened or ended last: a store cannot list its keys."""
 
     keys: tuple[str, ...] = ()
 

@@ -145,14 +145,35 @@ class LedgerStore:
     def claim(self, key: str) -> Claim | None:
         return self._read(Claim, f"claim/{key}")
 
-    def name_ended(self, key: str, kept: int) -> None:
-        """Add a claim to the ended ones; forget the oldest beyond `kept`, with their ranges.
+    def open_ranges(self) -> list[Range]:
+        """The ranges that are open, whoever loads them; `LifecycleError` where that is not known here."""
+        ledger, claims = self.ledger(), self._read(Claims, "claims")
+        if ledger is None and claims is None:
+            raise LifecycleError(
+                f"load {self.load!r} has no books here, so which of its ranges are open is not known: its first run "
+                f"writes them; if it has run, name the ledger= that it has"
+            )
+        books = (ledger, *(self.claim(key) for key in (claims or Claims()).keys))
+        return [self._opened(book.open.range_id) for book in books if book is not None and book.open is not None]
 
-        One that was opened again stays until it has ended again.
-        """
+    def _opened(self, range_id: str) -> Range:
+        if (found := self.range(range_id)) is None:
+            raise LifecycleError(
+                f"range {range_id!r} of load {self.load!r} is open, but its document is gone: since when it is open is "
+                f"not known; end it first, with `orderedkafka ledger abandon {self.load} --reason ...` if the ledger "
+                "has it"
+            )
+        return found
+
+    def name_claim(self, key: str) -> None:
+        """Add a claim to those that can be listed, before it is opened."""
+        self._grow("claims", Claims(), lambda known: key in known.keys, lambda known: Claims((*known.keys, key)))
+
+    def name_ended(self, key: str, kept: int) -> None:
+        """Put a claim last; forget the oldest beyond `kept` that are not open, with their ranges."""
         before = self._read(Claims, "claims")
         keys = () if before is None else before.keys
-        if keys[-1:] == (key,):
+        if keys[-1:] == (key,) and len(keys) <= kept:
             return
         keys = (*(each for each in keys if each != key), key)
         spared = tuple(each for each in keys[:-kept] if not self._forget_claim(each))
@@ -163,15 +184,18 @@ class LedgerStore:
         return self._read(Intervals, "intervals") or Intervals()
 
     def add_interval(self, times: Times) -> None:
+        self._grow("intervals", Intervals(), lambda known: known.cover(times), lambda known: known.joined(times))
+
+    def _grow(self, key: str, none: Stored, has: Callable[[Stored], bool], grown: Callable[[Stored], Stored]) -> None:
+        """Add to a document that others add to at the same moment."""
         for _ in range(TRIES):
-            before = self._read(Intervals, "intervals")
-            known = before or Intervals()
-            if known.cover(times):
+            before = self._read(type(none), key)
+            if has(before or none):
                 return
             with suppress(LedgerChangedError):
-                self._replace("intervals", known.joined(times), before)
-        if not self.intervals().cover(times):
-            raise self._changed("intervals")
+                self._replace(key, grown(before or none), before)
+        if not has(self._read(type(none), key) or none):
+            raise self._changed(key)
 
     def _times(self, key: str) -> Times | None:
         claim = self.claim(key)

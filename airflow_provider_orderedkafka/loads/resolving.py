@@ -211,6 +211,7 @@ def _claim(books: Books, planned: PlanOwn, key: str, before: Claim | None, job: 
     claim = before or Claim(None, (), planning.id)
     if before is None:
         books.store.save(claim, None, key)
+    books.store.name_claim(key)
     if found is None:
         found = _with_job(books, replace(planning, id=claim.range_id, claim=key), job)
         books.store.add_range(found)

@@ -148,25 +148,15 @@ class SubmitOrderedLoadOperator(BaseOperator):
         return job if found is None or found.changes(job) else job.at(found)
 
     def _way(self, context: "Context", job: Job) -> Way:
-        from ..hooks.fitting import check_fits
-        from ..hooks.spark_process import check_found
-
         own = job.rows.application or Application()
         application = self.application or own.file or packaged_for(job.to)
         if not IN_A_LOCATION.match(application) and not Path(application).is_file():
             raise missing_application(self.load.name, application, Path(application).absolute())
-        asked = rendered(self.spark, lambda value: self.render_template(value, context))
-        asked = replace(asked, name=asked.name or f"orderedkafka-{self.load.name}")
-        found = submission(asked, context)
-        options = self._options(found, job)
-        environment = {} if found.clustered else _environment(found) | options.environment
-        check_found(str(found.spark_binary), environment)
+        found = submission_of(self, context, self.spark, f"orderedkafka-{self.load.name}")
         if not self.checkpoint:
             self._local_root(found)
-        check_fits(found, job, {**_environment(found), **environment})
-        private = private_settings(found, {**_environment(found), **environment})
         words = tuple(str(self.render_template(each, context)) for each in own.arguments)
-        return Way(found, application, words, options, environment, private)
+        return way_of(found, application, words, job, self._options(found, job))
 
     def _run(self, context: "Context", way: Way, todo: Loading, work: Work) -> Report:
         self.log.info("%s: Spark is starting; its first line may take a minute", self.load.name)
@@ -231,20 +221,45 @@ def flow_of(load: OrderedLoad, loaded: Range, job: Job, spark: str, report: Repo
     return lineage.Flow(servers, tuple(loaded.topics), job, spark, report, elsewhere)
 
 
+def submission_of(task: BaseOperator, context: "Context", spark: SparkSubmit, name: str) -> Submission:
+    """The arguments of spark-submit with their templates rendered, completed from the connection."""
+    asked = rendered(spark, lambda value: task.render_template(value, context))
+    return submission(replace(asked, name=asked.name or name), context)
+
+
+def way_of(found: Submission, application: str, words: Sequence[str], job: Job, options: Options) -> Way:
+    """How to run an application; `SettingError` for what Spark would fail with."""
+    from ..hooks.fitting import check_fits
+    from ..hooks.spark_process import check_found
+
+    environment = {} if found.clustered else _environment(found) | options.environment
+    check_found(str(found.spark_binary), environment)
+    check_fits(found, job, {**_environment(found), **environment})
+    private = private_settings(found, {**_environment(found), **environment})
+    return Way(found, application, tuple(words), options, environment, private)
+
+
 def _made(way: Way, attempt: int, work: Work, folder: Path, on_progress: Callable[[Progress], None]) -> "SparkProcess":
+    """The process that submits it, with the work in a file."""
+    path = folder / "work.json"
+    path.write_text(work.to_text(), encoding="utf-8")
+    named = path.name if way.submission.clustered else str(path)
+    words = (*way.words, "--work", named, "--attempt", str(attempt), *way.options.arguments)
+    return process_of(replace(way, words=words), folder, path, on_progress)
+
+
+def process_of(
+    way: Way, folder: Path, file: Path | None = None, on_progress: Callable[[Progress], None] = lambda _: None
+) -> "SparkProcess":
     """The process that submits it, with files in a private folder, and secrets in the environment only."""
     from ..hooks.spark_process import SparkProcess
 
-    path = folder / "work.json"
-    path.write_text(work.to_text(), encoding="utf-8")
-    found = _with_files(way.submission, path, shipped=elsewhere(way.submission, way.environment))
+    found = _with_files(way.submission, folder, file, shipped=elsewhere(way.submission, way.environment))
     if way.private is not None:
         settings = folder / "spark.conf"
         settings.write_text(way.private, encoding="utf-8")
         found = replace(found, properties_file=str(settings))
-    named = path.name if found.clustered else str(path)
-    words = [*way.words, "--work", named, "--attempt", str(attempt), *way.options.arguments]
-    return SparkProcess(submit_command(found, way.application, words, way.environment), found, on_progress)
+    return SparkProcess(submit_command(found, way.application, way.words, way.environment), found, on_progress)
 
 
 def _environment(submission: Submission) -> dict[str, str]:
@@ -255,16 +270,16 @@ def _environment(submission: Submission) -> dict[str, str]:
     return found | {name: str(value) for name, value in submission.env_vars.items() if name in found}
 
 
-def _with_files(submission: Submission, path: Path, *, shipped: bool) -> Submission:
-    """The submission with its files: the range, the package for another Python, the keytab."""
+def _with_files(submission: Submission, folder: Path, file: Path | None, *, shipped: bool) -> Submission:
+    """The submission with its files: the work, the package for another Python, the keytab."""
     more: dict[str, Any] = {}
-    if submission.clustered:
-        more["files"] = ",".join(filter(None, [submission.files, str(path)]))
-    py_files = zipped(submission.py_files, path.parent)
+    if submission.clustered and file is not None:
+        more["files"] = ",".join(filter(None, [submission.files, str(file)]))
+    py_files = zipped(submission.py_files, folder)
     if py_files or shipped:
-        more["py_files"] = ",".join(filter(None, [py_files, packed(path.parent) if shipped else None]))
+        more["py_files"] = ",".join(filter(None, [py_files, packed(folder) if shipped else None]))
     if submission.keytab_content is not None:
-        keytab = path.with_name("keytab")
+        keytab = folder / "keytab"
         keytab.write_bytes(submission.keytab_content)
         more["keytab"] = str(keytab)
     return replace(submission, **more)
@@ -272,21 +287,26 @@ def _with_files(submission: Submission, path: Path, *, shipped: bool) -> Submiss
 
 def explained(output: str, code: int | None, todo: Loading, report: Report | None) -> Exception:
     """The exception for a failed application: why it failed and, after some attempts, the ways out."""
-    from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
-
-    told = _own_words(output) if report is None or report.attempt != todo.attempt else report.error
-    spark = None if told else why_not_started(output)
-    why = masked(told or str(spark or "\n".join(output.splitlines()[-LAST_LINES:])))
-    text = f"attempt {todo.attempt} of range {todo.range.id if todo.range else ''!r} ended with exit code {code}: {why}"
+    told = own_words(output) if report is None or report.attempt != todo.attempt else report.error
+    more = ""
     if todo.attempt >= ADVISE_AFTER and todo.range is not None:
-        text += (
+        more = (
             f"\nAfter {todo.attempt} attempts: fix the cause and clear this task, which continues where it stopped; or "
             f"{way_out(todo.range)}"
         )
+    return failed(f"attempt {todo.attempt} of range {todo.range.id if todo.range else ''!r}", output, code, told, more)
+
+
+def failed(what: str, output: str, code: int | None, told: str | None, more: str = "") -> Exception:
+    """The exception for what ended with this code; without a retry if that would fail again."""
+    from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
+
+    spark = None if told else why_not_started(output)
+    why = masked(told or str(spark or "\n".join(output.splitlines()[-LAST_LINES:])))
     again = may_retry(code) if spark is None else spark.retryable
     kind: type[Exception] = AirflowException if again else AirflowFailException
-    return kind(text)
+    return kind(f"{what} ended with exit code {code}: {why}{more}")
 
 
-def _own_words(text: str) -> str | None:
+def own_words(text: str) -> str | None:
     return next((line for line in reversed(text.splitlines()) if line.partition(":")[0].endswith(".py")), None)

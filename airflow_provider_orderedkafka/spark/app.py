@@ -15,7 +15,8 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -53,7 +54,7 @@ def run_available_now(
     program = Path(sys.argv[0]).name
     if argv is None and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, _terminated)
-    try:
+    with in_one_line(program):
         try:  # for a Python that lacks packages: all of them in one message, and no traceback
             from .application.attempt import Loader
             from .application.command import read_arguments
@@ -63,6 +64,13 @@ def run_available_now(
         if argv is None:
             os.environ.pop(OPTIONS_VARIABLE, None)
         return Loader(arguments.with_functions(transform, arrow_transform), sink or _sink).load()
+
+
+@contextmanager
+def in_one_line(program: str) -> Iterator[None]:
+    """Exit the process with the code of an error of ours, which is told in one line."""
+    try:
+        yield
     except OrderedKafkaError as error:
         sys.stdout.flush()
         print(f"{program}: {masked(str(error))}", file=sys.stderr, flush=True)

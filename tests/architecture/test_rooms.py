@@ -14,6 +14,7 @@ GROUND = (
 SPARK = (
     *("compat", "compat.spark", "spark.state", "spark.connector", "spark.session", "spark.ordering", "spark.lanes"),
     *("spark.rows", "spark.tables", "spark.table_sink", "spark.application", "spark", "spark.app"),
+    "spark.maintenance",
     "spark.bundle",
 )
 AT_AIRFLOW = ("compat", "compat.airflow", "compat.spark_submit")

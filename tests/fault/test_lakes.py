@@ -4,8 +4,10 @@ Each Spark runs in a process of its own, as none has both. The first run on a ma
 """
 
 import json
+import os
 import re
 import shutil
+import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -415,19 +417,50 @@ def test_a_column_that_is_too_narrow_is_widened_where_the_format_can_and_else_re
         assert (refused["code"], "'key' is date" in refused["said"]) == (2, True)
 
 
-@pytest.mark.nightly
-def test_the_documented_maintenance_makes_one_file_of_a_day_and_deletes_what_is_old(
-    loading: MakeLoading, expected: list[Position]
+def now_ms(hours: float = 0) -> int:
+    return time.time_ns() // 1_000_000 + round(hours * 3_600_000)
+
+
+def test_maintenance_makes_one_file_of_a_day_and_deletes_what_was_before_and_what_no_version_has(
+    lake: Lake, loading: MakeLoading, expected: list[Position]
 ) -> None:
-    load = loading()
+    load = loading(properties=lake.format.forgetful)
     load.loaded = replace(load.loaded, batch_offsets=10)
     batches = load.run()["report"]["batches"]
-    assert len(load.files()) == batches >= 9
-    load.maintain()
-    assert (len(load.files()), len(load.stored())) == (1, batches + 1)
-    load.maintain(days_later=True)
-    assert (len(load.files()), len(load.stored())) == (1, 1)
-    assert load.positions() == expected
+    [first, *_] = files = load.files()
+    assert len(files) == batches >= 9
+    for name, days in (("old", 3), ("new", 1)):
+        shutil.copy(first, left := first.with_name(f"{name}.parquet"))
+        os.utime(left, (time.time() - days * 86_400,) * 2)
+    lake.sql(f"DELETE FROM {load.table} WHERE offset % 3 = 0")
+    load.maintain(now_ms(-36))
+    [rows] = load.files().values()
+    assert sorted(row[1:] for row in rows) == [each for each in expected if each[2] % 3]
+    assert {first, first.with_name("new.parquet")} <= {*load.stored()} - {first.with_name("old.parquet")}
+    load.maintain(now_ms(0.1))
+    assert {*load.stored()} - {first.with_name("new.parquet")} == {*load.files()}
+    assert load.positions() == sorted(row[1:] for row in rows)
+
+
+@pytest.mark.parametrize("known", [True, pytest.param(False, marks=pytest.mark.nightly)])
+def test_a_killed_range_finds_what_landed_where_maintenance_has_kept_what_was_there_when_it_was_planned(
+    lake: Lake, loading: MakeLoading, expected: list[Position], known: bool
+) -> None:
+    other, load = loading(), loading()
+    other.loaded, other.checkpoint = replace(other.loaded, id="other"), other.folder / "other"
+    other.run()
+    planned = now_ms()
+    assert load.run(die="after")["code"] == "died"
+    landed = load.first_batch
+    load.maintain(planned if known else now_ms(0.1))
+    lake.sql(f"UPDATE {load.table} SET {IDENTITY} = NULL")  # so that rows tell nothing
+    found = load.run()
+    assert sum(name.startswith("other/") for name in load.named()) == (3 if lake.format is DELTA else known)
+    if known or lake.format is DELTA:  # its log stays
+        assert (found["report"]["replayed"], found["report"]["may_be_doubled"]) == (landed, 0)
+        assert load.positions() == sorted([*expected, *expected])
+    else:
+        assert (found["code"], len(load.positions())) == (65, 90 + landed)
 
 
 @pytest.mark.nightly

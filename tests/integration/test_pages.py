@@ -12,8 +12,6 @@ from support.snippets import PAGES, ROOT, snippets
 from airflow_provider_orderedkafka.reader import read
 
 IN_A_SENTENCE = re.compile(r"`((?:SELECT|ALTER|CREATE|INSERT|DELETE|MERGE) [^`]+)`")
-OF_DELTA = re.compile("OPTIMIZE|VACUUM")
-"""Statements that Spark does not know without Delta; tests/fault/test_lakes.py runs them."""
 
 
 def snippet(page: str, of: str) -> str:
@@ -106,7 +104,7 @@ def statements():
         yield from ((page.name, " ".join(each.split())) for each in IN_A_SENTENCE.findall(text))
 
 
-STATEMENTS = [(page, text) for page, text in statements() if not OF_DELTA.match(text)]
+STATEMENTS = list(statements())
 
 
 @pytest.mark.parametrize(("page", "text"), STATEMENTS)

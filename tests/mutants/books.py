@@ -150,6 +150,12 @@ MUTANTS = [
         ("tests/unit/test_two_airflows.py",),
     ),
     (
+        "an open range that is none of the ledger's is not known",
+        f"{PACKAGE}/loads/resolving.py",
+        {"    books.store.name_claim(key)\n": ""},
+        ("tests/unit/test_resolving.py",),
+    ),
+    (
         "another run claims the same interval once more",
         f"{PACKAGE}/loads/resolving.py",
         {'claim_key(books.store.load, "interval", (': 'claim_key(books.store.load, "interval", books.run, ('},

@@ -11,6 +11,21 @@ IN_FILES = "tests/fault/test_lakes.py::test_a_large_batch_is_several_files_in_or
 
 MUTANTS = [
     (
+        "maintenance expires what an open range needs",
+        f"{PACKAGE}/operators/maintenance.py",
+        {"found[each.planned_at - DAY] =": "found[now_ms()] ="},
+        ("tests/airflow/test_maintenance.py",),
+    ),
+    (
+        "maintenance expires the version that a range was planned at",
+        f"{PACKAGE}/spark/maintenance.py",
+        {'Moment(min(at, row["at"] or at))': "Moment(at)"},
+        (
+            "tests/fault/test_lakes.py::"
+            "test_a_killed_range_finds_what_landed_where_maintenance_has_kept_what_was_there_when_it_was_planned",
+        ),
+    ),
+    (
         "a table is not asked whether a batch landed",
         WRITER,
         {"        if not found.found:\n            return cls()\n": "        return cls()\n"},

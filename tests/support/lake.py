@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import subprocess
 import time
 from pathlib import Path
@@ -13,7 +12,7 @@ from airflow_provider_orderedkafka.outputs import DeltaOutput, IcebergOutput
 from support import quick_java
 from support.children import ROOT, SETTINGS, TESTS
 from support.plain import as_argument
-from support.table_formats import Format, documented, rows_of
+from support.table_formats import Format, rows_of
 
 
 class Lake:
@@ -68,6 +67,10 @@ class Lake:
         """
         others = {"beside": beside, "during": during}
         return self._ask({"load": argv, "die": die, "file_bytes": file_bytes, **others})
+
+    def maintain(self, output: str, since: int) -> None:
+        """Maintain a table as the application does, but that files of no version are kept for a day at least."""
+        self._ask({"maintain": output, "since": since})
 
     def until_said(self, words: str, seconds: float = 60) -> None:
         """Wait until its log says so."""
@@ -125,11 +128,14 @@ class Loading:
         """Write the table's files anew, as its owner does."""
         self.lake.format.compact(self.lake.sql, self.table)
 
-    def maintain(self, *, days_later: bool = False) -> None:
-        """Do what docs/tables.md says, word for word, or with no time for which old files are kept."""
-        for statement in documented(self.lake.format.name):
-            asked = self.lake.format.at_once(statement) if days_later else statement
-            self.lake.sql(re.sub(r"(lake\.)?shop\.orders", self.table, asked))
+    def maintain(self, since: int) -> None:
+        """What `ordered_maintenance.py` does, for what was there before."""
+        self.lake.maintain(as_argument(self.output), since)
+
+    def snapshots(self) -> int:
+        """How many versions of an Iceberg table can be read."""
+        [found] = self.lake.sql(f"SELECT count(*) AS n FROM {self.table}.snapshots")
+        return int(found["n"])
 
     def stored(self) -> list[Path]:
         """The files with rows that are there, of all versions."""

@@ -7,6 +7,7 @@ import contextlib
 import io
 import json
 import os
+import re
 import sys
 import tempfile
 import threading
@@ -18,13 +19,17 @@ from unittest import mock
 
 from pyspark.sql import DataFrame, SparkSession
 
+from airflow_provider_orderedkafka.core.notation.starts import Moment
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.spark import register
 from airflow_provider_orderedkafka.spark.app import run_available_now
+from airflow_provider_orderedkafka.spark.application.command import output_of
+from airflow_provider_orderedkafka.spark.maintenance import statements
 from airflow_provider_orderedkafka.spark.tables import table as tables
 from airflow_provider_orderedkafka.spark.tables.table_formats import DeltaTable, IcebergTable
 
 DIED = "told to die"
+A_WHILE_AGO = Moment(time.time_ns() // 1_000_000 - 2 * 86_400_000)
 
 
 class Said(io.StringIO):
@@ -52,6 +57,14 @@ def load(
             given = None if report is None else json.loads(report.to_text())
             found = {"code": 0, "report": given, "said": said.getvalue()}
     return found
+
+
+def maintain(session: SparkSession, output: str, since: int) -> dict[str, Any]:
+    """Run each statement; Iceberg refuses to delete what is younger than a day, and may belong to a write."""
+    table: Any = output_of("output", output)
+    for statement in statements(session, table, Moment(since), time.time_ns() // 1_000_000):
+        session.sql(re.sub(r"(remove_orphan_files.*TIMESTAMP ')[^']+", rf"\g<1>{A_WHILE_AGO}", statement)).collect()
+    return {}
 
 
 def copy(rows: DataFrame, servers: str, topic: str) -> dict[str, Any]:
@@ -140,6 +153,8 @@ def main() -> None:
         try:
             if "sql" in asked:
                 found: Any = {"rows": [json.loads(row) for row in session.sql(asked["sql"]).toJSON().collect()]}
+            elif "maintain" in asked:
+                found = maintain(session, asked["maintain"], asked["since"])
             elif "copy" in asked:
                 found = copy(session.sql(asked["copy"]), asked["servers"], asked["topic"])
             else:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +11,10 @@ import fastavro
 from pyarrow import parquet
 
 from airflow_provider_orderedkafka.outputs import DeltaOutput, IcebergOutput
+from airflow_provider_orderedkafka.spark.maintenance import SESSION
 from airflow_provider_orderedkafka.spark.tables.table_formats import DeltaTable, IcebergTable
 from support import quick_java
-from support.another_spark import OLDEST, ROOT, environment, spark
+from support.another_spark import OLDEST, environment, spark
 
 STRUCT = "STRUCT<range_id: STRING, batch: BIGINT, topic: STRING, partition: INT, offset: BIGINT, ordinal: INT>"
 """The type of the column of identities, as docs/tables.md has it."""
@@ -33,11 +33,11 @@ class Delta:
 
     name = "delta"
     kind = DeltaTable
-    session: ClassVar = {**DeltaOutput.session, "spark.databricks.delta.retentionDurationCheck.enabled": "false"}
+    session: ClassVar = {**SESSION[DeltaOutput], "spark.databricks.delta.retentionDurationCheck.enabled": "false"}
     """What a session has that is there before a load begins, and that may delete files at once."""
 
-    forgetful: ClassVar = {"delta.checkpointInterval": "1"}
-    """Properties of a table whose history can expire soon."""
+    forgetful: ClassVar = {"delta.checkpointInterval": "1", "delta.deletedFileRetentionDuration": "interval 0 hours"}
+    """Properties of a table whose history and old files can expire soon, and whose rows are deleted on the side."""
 
     shuffling: ClassVar = {"delta.autoOptimize.optimizeWrite": "true"}
     """Properties of a table that has its writers shuffle."""
@@ -66,10 +66,6 @@ class Delta:
     def compact(self, sql: Sql, table: str) -> None:
         sql(f"OPTIMIZE {table}")
         sql(f"VACUUM {table} RETAIN 0 HOURS")
-
-    def at_once(self, statement: str) -> str:
-        """The statement, with no time for which old files are kept."""
-        return f"{statement} RETAIN 0 HOURS" if statement.startswith("VACUUM") else statement
 
     def expire(self, sql: Sql, table: str, at: Path) -> None:
         """Delete what Delta's own cleaning deletes of the log, after its retention: all before the last checkpoint."""
@@ -101,7 +97,7 @@ class Iceberg:
     name = "iceberg"
     kind = IcebergTable
     session: ClassVar[dict[str, str]] = {}
-    forgetful: ClassVar[dict[str, str]] = {}
+    forgetful: ClassVar = {"write.delete.mode": "merge-on-read"}
     shuffling: ClassVar = {"write.distribution-mode": "hash"}
 
     def home(self) -> Path:
@@ -130,9 +126,6 @@ class Iceberg:
     def compact(self, sql: Sql, table: str) -> None:
         sql(f"CALL lake.system.rewrite_data_files(table => '{table}', options => map('rewrite-all', 'true'))")
 
-    def at_once(self, statement: str) -> str:
-        return statement.replace("'604800000'", "'0'")
-
     def expire(self, sql: Sql, table: str, at: Path) -> None:
         """Delete all snapshots but the newest, which is that of a compaction."""
         self.compact(sql, table)
@@ -156,14 +149,6 @@ DELTA = Delta(PACKAGES or "io.delta:delta-spark_4.2_2.13:4.4.0", SPARK)
 ICEBERG = Iceberg(PACKAGES or "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0", SPARK or "4.1.3")
 OLDEST_DELTA = Delta("io.delta:delta-spark_4.1_2.13:4.4.0", "4.1.3")
 OLDEST_ICEBERG = Iceberg("org.apache.iceberg:iceberg-spark-runtime-3.5_2.12:1.11.0", OLDEST[0].rpartition("=")[2])
-
-
-def documented(name: str) -> list[str]:
-    """The maintenance of a format's tables, as docs/tables.md has it."""
-    [block] = re.findall(r"```sql\n(.*?)```", (ROOT / "docs" / "tables.md").read_text("utf-8"), re.DOTALL)
-    _, *parts = re.split(r"^-- (Iceberg|Delta).*$", block, flags=re.MULTILINE)
-    found = dict(zip(map(str.lower, parts[::2]), parts[1::2], strict=True))[name]
-    return [each.strip() for each in re.sub("--.*", "", found).split(";") if each.strip()]
 
 
 def rows_of(file: Path, *columns: str) -> list[tuple[Any, ...]]:

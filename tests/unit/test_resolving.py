@@ -130,8 +130,8 @@ def test_where_there_is_nothing_it_is_skipped_and_nothing_is_written(world):
     assert (found.action, found.reason, world.store.values) == (Action.SKIP, "nothing to load", {})
 
 
-def ended(world, *keys):
-    """Intervals that ran one after the other."""
+def begun(world, *keys):
+    """Intervals of which each is loaded, and none is committed."""
     for key in keys:
         books = world.run("d/hourly").books
         resolving.resolve_own(
@@ -139,7 +139,17 @@ def ended(world, *keys):
         )
         todo = loading.load(books, key, lambda loaded, times: f"{loaded.id}/{times}")
         world.reports[todo.checkpoint] = a_report(todo.range, todo.attempt)
-        loading.commit(books, key, MirrorByHand())
+
+
+def committed(world, key):
+    return loading.commit(world.run("d/hourly").books, key, MirrorByHand())
+
+
+def ended(world, *keys):
+    """Intervals that ran one after the other."""
+    for key in keys:
+        begun(world, key)
+        committed(world, key)
 
 
 def kept(world):
@@ -188,10 +198,12 @@ def test_a_commit_that_is_killed_before_it_names_what_ended_does_so_when_it_runs
         if what == "set claims":
             raise Killed
 
+    begun(world, "one", "two")
     with at(die), pytest.raises(Killed):
-        ended(world, "one")
-    assert loading.commit(world.run("d/hourly").books, "one", MirrorByHand()).action is Action.EMIT_AGAIN
-    ended(world, "two", "three")
+        committed(world, "one")
+    assert committed(world, "one").action is Action.EMIT_AGAIN
+    committed(world, "two")
+    ended(world, "three")
     assert kept(world) == ["claim/three", "claim/two", "range/three", "range/two"]
 
 
@@ -200,6 +212,23 @@ def test_two_commits_at_the_same_moment_both_succeed(world):
         if what == "set claims":
             world.store.put("claims", {"keys": ["another"], "version": 2})
 
+    begun(world, "one", "two")
     with at(another):
-        ended(world, "one")
+        committed(world, "one")
     assert world.ledger_store.claim("one").outcomes[-1].kind == "committed"
+
+
+def test_all_open_ranges_are_known_and_none_is_taken_for_ended_whose_document_or_books_are_gone(world):
+    store = world.ledger_store
+    with pytest.raises(LifecycleError, match="ledger="):
+        store.open_ranges()
+    ended(world, "one")
+    begun(world, "two", "three")
+    assert [each.id for each in store.open_ranges()] == ["two", "three"]
+    resolving.resolve_own(
+        world.run("d/hourly").books, lambda: a_range("one", 0, 5, 9), "one", again=True, memory=DictView({})
+    )
+    assert [each.id for each in store.open_ranges()] == ["one", "two", "three"]
+    store.forget_ranges(["two"])
+    with pytest.raises(LifecycleError, match="'two'"):
+        store.open_ranges()

@@ -1,0 +1,78 @@
+"""The operator that maintains a load's table: what it refuses when a DAG is parsed, and a run on a real Delta table."""
+
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from support.messages import naming
+
+from airflow_provider_orderedkafka import DeltaOutput, FilesOutput, KafkaOutput, OrderedLoad
+from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.operators.maintenance import TableMaintenanceOperator
+from airflow_provider_orderedkafka.services import Livy
+
+LOAD = OrderedLoad("orders", topics=["orders"])
+TABLE = DeltaOutput("/lake/orders")
+BINARY = str(Path(sys.executable).with_name("spark-submit"))
+CANARY = "canary-3e9c41d7"
+SOURCE = """
+from airflow.sdk import DAG
+from airflow_provider_orderedkafka import OrderedLoad, SparkSubmit
+from airflow_provider_orderedkafka.operators.maintenance import TableMaintenanceOperator
+
+with DAG("maintained", schedule=None):
+    TableMaintenanceOperator(
+        task_id="maintain",
+        load=OrderedLoad({load!r}, topics=[{topic!r}]),
+        to={to!r},
+        spark=SparkSubmit(
+            spark_binary={binary!r},
+            packages="io.delta:delta-spark_4.2_2.13:4.4.0",
+            conf={{"spark.hadoop.fs.s3a.secret.key": {secret!r}}},
+        ),
+        retention="1d",
+    )
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"to": FilesOutput("/lake")}, "'orders' ... FilesOutput(path='/lake')"),
+        ({"to": KafkaOutput("out")}, "'orders' ... KafkaOutput("),
+        ({"to": "parquet:/lake"}, "'orders' ... 'parquet:/lake'"),
+        ({"to": "{{ params.to }}"}, "'{{ params.to }}'"),
+        ({"to": TABLE, "spark": Livy(code="/code")}, "spark=SparkSubmit(...) ... Livy"),
+        ({"to": TABLE, "retention": "12h"}, "'1d' ... '12h'"),
+        ({"to": TABLE, "retries_": 1}, "'retries_'"),
+    ],
+)
+def test_what_cannot_be_maintained_is_refused_when_the_dag_is_parsed(given, said):
+    with pytest.raises(SettingError, match=naming(said)):
+        TableMaintenanceOperator(task_id="maintain", load=LOAD, **given)
+
+
+def test_nothing_runs_while_it_is_not_known_what_is_open_and_what_an_open_range_needs_is_kept(
+    bench, dag_file, states, ledger_of, tmp_path, capfd
+):
+    from deltalake import DeltaTable, write_deltalake
+
+    path = tmp_path / "lake"
+    for number in range(5):
+        write_deltalake(str(path), pa.table({"n": [number]}), mode="append")
+    given = {"load": bench.load, "topic": bench.topic, "to": f"delta:{path}", "secret": CANARY, "binary": BINARY}
+    dag = dag_file(SOURCE.format(**given), "maintained.py")
+    assert states(dag.test()) == {"maintain": "failed"}
+    assert "ledger=" in capfd.readouterr().out
+    bench.write(1)
+    bench.order("fail 65")
+    bench.dag().test()
+    opened = ledger_of(bench.load).open.range_id
+    run = dag.test()
+    told = capfd.readouterr()
+    assert states(run) == {"maintain": "success"}, told.out[-3000:]
+    assert repr(opened) in told.out
+    assert CANARY not in told.out + told.err
+    found = DeltaTable(str(path))
+    assert (len(found.file_uris()), sorted(found.to_pyarrow_table()["n"].to_pylist())) == (1, [*range(5)])
