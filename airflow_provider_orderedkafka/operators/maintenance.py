@@ -16,7 +16,7 @@ from ..hooks.submission import SparkSubmit
 from ..job import Job, Rows
 from ..load import Duration, OrderedLoad
 from ..outputs import DeltaOutput, IcebergOutput
-from ..parsing import ELSEWHERE, output_of
+from ..parsing import ELSEWHERE, check_load, output_of
 from .submit import failed, own_words, process_of, submission_of, way_of
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from ..hooks.spark_process import SparkProcess
 
 DAY: Final = 86_400_000
-WHY: Final = "a file that no version of the table has may belong to one that is just being written"
 
 DOC = """\
 Compacts the files of the table, and expires what it had before the retention. What the table had when an open range was
@@ -61,13 +60,18 @@ class TableMaintenanceOperator(BaseOperator):
         **kwargs: Any,
     ) -> None:
         self.loads = (load,) if isinstance(load, OrderedLoad) else tuple(load)
+        for each in self.loads or [None]:
+            check_load(each)
         inlets = {"inlets": [ledger_asset(each.name, each.ledger) for each in self.loads]}
         super().__init__(**with_assets(inlets, {"doc_md": DOC, **kwargs}))
         self.to = _table_of(self.loads[0], to, spark)
         self.spark = spark
         self.retention = parse_duration(retention, "retention")
         if self.retention < DAY:
-            raise SettingError(f"{self.to.of}: retention must be at least '1d', found {retention!r}: {WHY}")
+            raise SettingError(
+                f"{self.to.of}: retention must be at least '1d', found {retention!r}: younger files may be of a "
+                "batch that is just being written"
+            )
 
     def execute(self, context: "Context") -> str:
         try:

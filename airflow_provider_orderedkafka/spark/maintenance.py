@@ -72,7 +72,11 @@ def run_maintenance(argv: Sequence[str] | None = None) -> None:
         if not isinstance(output, IcebergOutput | DeltaOutput):
             raise SettingError(f"--output must be a table of Iceberg or Delta, found {found.output!r}")
         try:
-            _run(start_session(SESSION[type(output)]), output, since)
+            session = start_session(SESSION[type(output)])
+            for statement in statements(session, output, since, time.time_ns() // 1_000_000):
+                rows = asked(session, statement, output.of).collect()
+                print(f"{statement}: {counted(len(rows), 'row')}, {[row.asDict() for row in rows[:1]]}", flush=True)
+            session.stop()
         except Exception as error:
             raise classify_failure(error) from error
 
@@ -82,13 +86,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--output", required=True, help="the table, as iceberg:lake.shop.orders or delta:/lake/orders")
     parser.add_argument("--since", required=True, help="what it had then, and all since, stays: a time")
     return parser
-
-
-def _run(session: "SparkSession", output: IcebergOutput | DeltaOutput, since: Moment) -> None:
-    for statement in statements(session, output, since, time.time_ns() // 1_000_000):
-        rows = asked(session, statement, output.of).collect()
-        print(f"{statement}: {counted(len(rows), 'row')}, {[row.asDict() for row in rows[:1]]}", flush=True)
-    session.stop()
 
 
 def statements(session: "SparkSession", output: IcebergOutput | DeltaOutput, since: Moment, now: int) -> list[str]:

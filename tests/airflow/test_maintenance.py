@@ -45,12 +45,13 @@ with DAG("maintained", schedule=None):
         ({"to": "{{ params.to }}"}, "'{{ params.to }}'"),
         ({"to": TABLE, "spark": Livy(code="/code")}, "spark=SparkSubmit(...) ... Livy"),
         ({"to": TABLE, "retention": "12h"}, "'1d' ... '12h'"),
+        ({"to": TABLE, "load": []}, "OrderedLoad"),
         ({"to": TABLE, "retries_": 1}, "'retries_'"),
     ],
 )
 def test_what_cannot_be_maintained_is_refused_when_the_dag_is_parsed(given, said):
     with pytest.raises(SettingError, match=naming(said)):
-        TableMaintenanceOperator(task_id="maintain", load=LOAD, **given)
+        TableMaintenanceOperator(**{"task_id": "maintain", "load": LOAD, **given})
 
 
 def test_nothing_runs_while_it_is_not_known_what_is_open_and_what_an_open_range_needs_is_kept(
