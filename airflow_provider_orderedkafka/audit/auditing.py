@@ -1,8 +1,9 @@
 """Audit ranges: for each, what its report promised against what lies in its output and its source now."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from itertools import islice
 from typing import Any, Final, Literal
 
@@ -14,6 +15,7 @@ from .comparing import FINDINGS, UNKNOWN, Compared, Finding, Found, Promised, co
 from .following import Turns, breaks, lost, named_topics
 from .messages import OutputTopics, read_source
 from .tables import CannotReadError, read_table
+from .upserts import compare_upserts
 
 MOST_ROWS: Final = 2_000_000
 """About how many rows are compared at a time: some 300 bytes each. A range that has more is compared alone."""
@@ -120,22 +122,33 @@ class Clusters:
 
 
 def audit(
-    reports: Mapping[str, Report | None], clusters: Clusters, most: int = 20, ledger: Ledger | None = None
+    reports: Mapping[str, Report | None],
+    clusters: Clusters,
+    most: int = 20,
+    ledger: Ledger | None = None,
+    known: Iterable[Report | None] = (),
 ) -> Audit:
     """Audit ranges by their reports; None is one that is not loaded yet. `most` bounds the places of each finding.
 
     With the `ledger` the reports are all that there are of its load, and have to follow each other as that says.
+    Upserts need those of the ranges before, too, which are among the `known` ones.
     """
     done: dict[str, OfRange] = {}
     ready: list[Report] = []
+    upserts: dict[str, list[Report]] = {}
     for range_id, report in reports.items():
         why = "its report says that it is not loaded yet" if report is not None else "it has no report yet"
         if report is None or not report.complete:
             done[range_id] = OfRange(range_id, _unknown(1, why), open=True)
         elif (unknown := _not_to_know(report)) is not None:
             done[range_id] = OfRange(range_id, _unknown(max(report.rows_emitted, 1), unknown), _output(report))
+        elif report.range.upsert is not None:
+            upserts.setdefault(report.range.upsert.owner, []).append(report)
         else:
             ready.append(report)
+    for mine in upserts.values():
+        compared_all = _upserted(mine, [*known, *reports.values()], clusters, most)
+        done |= {each.range_id: OfRange(each.range_id, compared_all[each.range_id], _output(each)) for each in mine}
     others: Counter[str] = Counter()
     silent = 0
     for part in _parts(ready):
@@ -170,6 +183,16 @@ def _compared(report: Report, clusters: Clusters, found: Found, most: int) -> Co
         except CannotReadError as error:
             return _unknown(max(report.rows_emitted, 1), str(error))
     return compare(Promised.by(report), read_source(clusters.source, report), found, most)
+
+
+def _upserted(
+    mine: Sequence[Report], known: Sequence[Report | None], clusters: Clusters, most: int
+) -> dict[str, Compared]:
+    try:
+        read = partial(read_source, clusters.source)
+        return compare_upserts(mine, [each for each in known if each is not None], read, most)
+    except CannotReadError as error:
+        return {each.range_id: _unknown(max(each.rows_emitted, 1), str(error)) for each in mine}
 
 
 def _output(report: Report) -> str:

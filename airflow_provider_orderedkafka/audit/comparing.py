@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -97,6 +97,15 @@ class Found:
         return f"{self.places[self.columns['place'][row]]}@{self.columns['at'][row]}"
 
 
+class OwnRecords(NamedTuple):
+    """The records that rows say to be of, -1 where there is none; it may have `expired`. Which rows differ, and why."""
+
+    record: Ints
+    expired: Mask
+    altered: Ints
+    why: Mapping[int, str]
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One thing that is wrong, or not known: with which record, where in the output, and why."""
@@ -131,6 +140,12 @@ class Compared:
 def compare(promised: Promised, source: Source, found: Found, most: int = 20) -> Compared:
     """At most `most` places of each finding are kept."""
     return _Comparison(promised, source, found, most).compared()
+
+
+def own_records(promised: Promised, source: Source, found: Found, most: int = 20) -> "OwnRecords":
+    """Compare each row with the record that it says to be of, and with nothing else."""
+    one = _Comparison(promised, source, found, most)
+    return OwnRecords(one._rows.index, one._rows.expired, *one._altered())
 
 
 @dataclass
@@ -191,14 +206,15 @@ class _Comparison:
         if self.promised.copied:
             for name in COPIED:
                 wrong[name] = self.found.columns[name][which] != records[name][index]
-            for name in ("timestamp", "timestampType", "late"):
+            if self.promised.headers is False:
+                wrong["headers"] = self.found.columns["headers"][which] != hash(())
+            for name in COPIED[2:]:
                 wrong[name] &= self.found.columns[name][which] != UNCOMPARED
             wrong["timestamp"] &= records["timestamp"][index] >= 0
             wrong["late"] &= self.source.exact[index]
-            wrong |= {name: self.found.columns["other"][which] >> bit & 1 != 0 for bit, name in enumerate(NAMED)}
-            wrong["partition"] |= self._elsewhere(which)
-            if self.promised.headers is False:
-                wrong["headers"] = self.found.columns["headers"][which] != hash(())
+            wrong["partition"] = self._elsewhere(which)
+        for bit, name in enumerate(NAMED):
+            wrong[name] = wrong.get(name, False) | (self.found.columns["other"][which] >> bit & 1 != 0)
         for name in self.promised.left_out:
             wrong.pop(name.lower().replace("order_time", "order time"), None)
         every = np.logical_or.reduce(list(wrong.values()))
@@ -263,19 +279,18 @@ class _Comparison:
         """Rows of records that are not there any more: as many as were read and are not seen, and no more."""
         rows, source = self._rows, self.source
         expired = rows.first & rows.expired
-        unseen = np.minimum(source.certain, source.stop) - source.start - source.seen_before_certain
-        for code in np.flatnonzero(unseen > 0).tolist():
+        for code in np.flatnonzero(source.unseen > 0).tolist():
             which = np.unique(rows.offset[expired & (rows.code == code)])
-            self._compare_expired_partition(done, code, int(unseen[code]), len(which))
+            self._compare_expired_partition(done, code, len(which))
 
-    def _compare_expired_partition(self, done: Compared, code: int, unseen: int, found: int) -> None:
+    def _compare_expired_partition(self, done: Compared, code: int, found: int) -> None:
         """Compare how many offsets have no record and may have had one, and how many of them have rows."""
         source, partition = self.source, self.source.partitions[code]
         why = f"{partition}: records that the range may have read are not there any more, to compare rows with them"
+        gone = int(source.gone[code])
         if source.read[code] < 0:
-            done.leave_open(unseen, why)
+            done.leave_open(gone, why)
             return
-        gone = int(source.read[code] - np.diff(source.edges)[code])
         done.leave_open(min(found, gone), why)
         why = f"{gone:,} of the records that it read are gone, and there are rows of {found:,}"
         if found > gone:

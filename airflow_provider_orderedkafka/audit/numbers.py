@@ -34,8 +34,8 @@ _OURS: Final = frozenset({HEADER, ERROR_HEADER})
 
 _RECORD: Final = ("code", "offset", "timestamp", "timestampType", "key", "value", "headers")
 
-NAMED: Final = ("topic", "partition", "offset", "identity")
-"""How a row of a table says twice which record it is of: in columns of its own, and by its identity."""
+NAMED: Final = ("topic", "partition", "offset", "identity", "order time")
+"""What a row of a table says twice: in columns of its own, and by its identity."""
 
 
 def of_headers(headers: Sequence[tuple[str, bytes | None]] | None) -> int:
@@ -109,6 +109,18 @@ class Source:
         codes = self.columns["code"]
         below = self.columns["offset"] < self.certain[codes]
         return np.bincount(codes[below], minlength=len(self.partitions))
+
+    @property
+    def unseen(self) -> Ints:
+        """How many offsets of each partition have no record and may have had one."""
+        found: Ints = np.minimum(self.certain, self.stop) - self.start - self.seen_before_certain
+        return found
+
+    @property
+    def gone(self) -> Ints:
+        """How many records of each partition are not there any more; at most, where it is not known how many were."""
+        lost = np.where(self.read >= 0, self.read - np.diff(self.edges), self.unseen)
+        return np.where(self.unseen > 0, lost, 0)
 
     @property
     def exact(self) -> Mask:

@@ -225,6 +225,16 @@ def read_table(report: Report, found: Found) -> Found:
     return taking.found
 
 
+def whole_table(report: Report) -> Batches:
+    """All rows of a range's table, at the version after the range; raises `CannotReadError`."""
+    to, at = report.destination, None if report.after is None else report.after.table
+    assert to is not None
+    kind, _, place = to.output.partition(":")
+    if at is None or kind not in _LAKES:
+        raise CannotReadError(f"{to.output}: the report does not say at which version the range has left the table")
+    yield from _LAKES[kind](_Lake(place, to.location, id=at.table, whole=True, version=at.version))
+
+
 @dataclass
 class _Taking:
     """Adds rows to those that were found."""
@@ -261,35 +271,28 @@ class _Taking:
                 self._take_silent(place, batch.filter(silent), dead=dead)
                 batch = batch.filter(pc.invert(silent))
             said = [pc.struct_field(batch.column(IDENTITY), name).to_pylist() for name in (*PLACE, "ordinal")]
-            self._add(place, batch, said, self._others(batch, said), dead=dead)
+            others = others_of(batch, said) if self._copied else [0] * batch.num_rows
+            self._add(place, batch, said, others, dead=dead)
         elif {*COPIED} <= {*batch.schema.names} if self._copied else _says_where(batch):
             self._numbered &= self._copied
             zeros = [0] * batch.num_rows
-            self._add(place, batch, [*_shown(batch), zeros], zeros, dead=dead)
+            self._add(place, batch, [*shown(batch), zeros], zeros, dead=dead)
         else:
             self._nameless += batch.num_rows
 
     def _take_silent(self, place: str, batch: pa.RecordBatch, *, dead: bool) -> None:
         """Rows without an identity: in a copy their columns say which record one is of, and so of which range."""
-        shown = _shown(batch) if self._copied and not dead else [[None] * batch.num_rows] * 3
-        whose = [None if None in row else self._read(*row) for row in zip(*shown, strict=True)]
+        says = shown(batch) if self._copied and not dead else [[None] * batch.num_rows] * 3
+        whose = [None if None in row else self._read(*row) for row in zip(*says, strict=True)]
         self._silent += whose.count(None)
         mine = batch.filter(pa.array([each is True for each in whose], pa.bool_()))
         count = mine.num_rows
-        self._add(place, mine, [*_shown(mine), [0] * count], [1 << NAMED.index("identity")] * count, dead=dead)
+        self._add(place, mine, [*shown(mine), [0] * count], [1 << NAMED.index("identity")] * count, dead=dead)
 
     def _read(self, topic: str, partition: int, offset: int) -> bool:
         """Whether the range has read that offset."""
         code = self._codes.get((topic.encode(), partition), -1)
         return code >= 0 and offset in self._spans[code]
-
-    def _others(self, batch: pa.RecordBatch, said: Sequence[Sequence[Any]]) -> Iterable[int]:
-        """Of each row of a copy, a bit for each column that is another one than its identity says."""
-        bits = np.zeros(batch.num_rows, np.int8)
-        for bit, (shown, other) in enumerate(zip(_shown(batch), said, strict=False)):
-            wrong = [here != there for here, there in zip(shown, other, strict=True)]
-            bits |= np.array(wrong, np.int8) << bit if self._copied else 0
-        return bits
 
     def _add(
         self, place: str, batch: pa.RecordBatch, said: Sequence[list[Any]], others: Iterable[int], *, dead: bool
@@ -306,7 +309,7 @@ class _Taking:
             place=[self._place(place)] * batch.num_rows,
             at=range(begin, begin + batch.num_rows),
             other=[0] * batch.num_rows if dead else others,
-            **(_compared(batch) if self._copied else dict.fromkeys(COMPARED, [UNCOMPARED] * batch.num_rows)),
+            **(compared_columns(batch) if self._copied else dict.fromkeys(COMPARED, [UNCOMPARED] * batch.num_rows)),
         )
 
     def _place(self, name: str) -> int:
@@ -315,10 +318,18 @@ class _Taking:
         return len(self._places) - 1
 
 
-def _shown(batch: pa.RecordBatch) -> list[list[Any]]:
+def shown(batch: pa.RecordBatch) -> list[list[Any]]:
     """The columns that say which record a row is of; of one that its owner has dropped since, nothing."""
     names, nothing = batch.schema.names, [None] * batch.num_rows
     return [batch.column(name).to_pylist() if name in names else nothing for name in PLACE]
+
+
+def others_of(batch: pa.RecordBatch, said: Sequence[Sequence[Any]]) -> Ints:
+    """Of each row of a copy, a bit for each column that is another one than its identity says."""
+    bits = np.zeros(batch.num_rows, np.int64)
+    for bit, (here, there) in enumerate(zip(shown(batch), said, strict=False)):
+        bits |= np.array([one != other for one, other in zip(here, there, strict=True)], np.int64) << bit
+    return bits
 
 
 def _says_where(batch: pa.RecordBatch) -> bool:
@@ -329,7 +340,7 @@ def _says_where(batch: pa.RecordBatch) -> bool:
     return pa.types.is_string(columns[0].type) and all(pa.types.is_integer(column.type) for column in columns[1:])
 
 
-def _compared(batch: pa.RecordBatch) -> dict[str, Iterable[int]]:
+def compared_columns(batch: pa.RecordBatch) -> dict[str, Iterable[int]]:
     """The columns that a plain copy is compared by; one that its owner has dropped since is like no record's."""
     names = {*batch.schema.names}
 
@@ -337,8 +348,8 @@ def _compared(batch: pa.RecordBatch) -> dict[str, Iterable[int]]:
         return made(batch.column(name)) if name in names else [_GONE] * batch.num_rows
 
     return {
-        "time": column("order_time", _milliseconds),
-        "timestamp": column("timestamp", _milliseconds),
+        "time": column("order_time", milliseconds),
+        "timestamp": column("timestamp", milliseconds),
         "key": column("key", hashed),
         "value": column("value", hashed),
         "timestampType": column("timestampType", _plain),
@@ -347,7 +358,7 @@ def _compared(batch: pa.RecordBatch) -> dict[str, Iterable[int]]:
     }
 
 
-def _milliseconds(column: pa.Array) -> Ints:
+def milliseconds(column: pa.Array) -> Ints:
     """Times as Kafka has them; one that is null, or lies between two milliseconds, is no time of Kafka's."""
     unit, each = ("ns", 1_000_000) if getattr(column.type, "unit", "") == "ns" else ("us", 1_000)
     kept = column.cast(pa.timestamp(unit, "UTC"), safe=False).cast(pa.int64()).fill_null(-1)
@@ -366,12 +377,17 @@ def _headers(column: pa.Array) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class _Lake:
-    """A table: its name, where it lies if that is not its name, what the range is called there, and the id it had."""
+    """A table: its name, where it lies if that is not its name, what the range is called there, and the id it had.
+
+    One that is `whole` is read at its `version`, with the rows of all ranges.
+    """
 
     name: str
     location: str
-    called: str
+    called: str = ""
     id: str = ""
+    whole: bool = False
+    version: int | None = None
 
     def check_same(self, now: str) -> None:
         """`CannotReadError` if the table that has the name now is another one."""
@@ -385,24 +401,29 @@ def _delta(lake: _Lake) -> Batches:
             f"delta:{lake.name}: a name in Spark's catalog, and the report does not say where the table lies"
         )
     with _explained(f"delta:{lake.name}", "deltalake"):
-        from deltalake import DeltaTable
-        from pyarrow.dataset import field
+        from deltalake import DeltaTable, QueryBuilder
 
-        table = DeltaTable(reachable(lake.location or lake.name))
+        table = DeltaTable(reachable(lake.location or lake.name), version=lake.version)
         lake.check_same(table.metadata().id)
-        named = field(IDENTITY, "range_id")
-        for batch in table.to_pyarrow_dataset().to_batches(filter=(named == lake.called) | named.is_null()):
-            yield f"delta:{lake.name}", batch
+        named, called = f"{IDENTITY}['range_id']", lake.called.replace("'", "''")
+        which = "" if lake.whole else f" WHERE {named} = '{called}' OR {named} IS NULL"
+        found = QueryBuilder().register("rows", table).execute(f"SELECT * FROM rows{which}")  # noqa: S608 - quoted
+        columns = pa.schema(table.schema().to_arrow())
+        for batch in pa.RecordBatchReader.from_stream(found):  # without what deletion vectors have deleted
+            yield f"delta:{lake.name}", batch.select(columns.names).cast(columns)
 
 
 def _iceberg(lake: _Lake) -> Batches:
     with _explained(f"iceberg:{lake.name}", "pyiceberg"):
-        from pyiceberg.expressions import EqualTo, IsNull, Or
+        from pyiceberg.expressions import AlwaysTrue, EqualTo, IsNull, Or
 
         table = _iceberg_table(lake)
         lake.check_same(str(table.metadata.table_uuid))
+        if lake.whole and lake.version is None:  # it had no snapshot yet
+            return
         named = f"{IDENTITY}.range_id"
-        found = table.scan(row_filter=Or(EqualTo(named, lake.called), IsNull(named)))
+        which = AlwaysTrue() if lake.whole else Or(EqualTo(named, lake.called), IsNull(named))
+        found = table.scan(row_filter=which, snapshot_id=lake.version)
         for batch in found.to_arrow_batch_reader():
             yield f"iceberg:{lake.name}", batch
 

@@ -12,6 +12,9 @@ from typing import Final
 IDENTITY: Final = "_orderedkafka"
 """The column with the identity of a row."""
 
+DELETED: Final = "_is_deleted"
+"""The column that says of a row of upserts that its key was deleted."""
+
 MARK: Final = "orderedkafka"
 """The property of a commit that has its name."""
 

@@ -81,6 +81,10 @@ class AuditRow:
     altered: int = 0
     out_of_order: int = 0
     stray: int = 0
+    stale: int = 0
+    ahead: int = 0
+    resurrected: int = 0
+    undeleted: int = 0
     unknown: int = 0
     said: str = ""
 

@@ -14,7 +14,7 @@ from ..hooks.submission import SparkSubmit
 from ..load import OrderedLoad
 from ..loads.books import Books
 from ..loads.loading import committed_at
-from ..locations import local_root, read_report
+from ..locations import local_root, read_report, reports_at
 from ..parsing import ELSEWHERE
 from ..telling import lineage, status
 from .submit import flow_of
@@ -97,15 +97,19 @@ class AuditOffsetRangeOperator(BaseOperator):
         own = job.kafka.kafka_conn_id if job is not None and job.kafka is not None else None
         there = own or self.load.kafka_conn_id
         source, output = OrderedKafkaHook(self.load.kafka_conn_id).config, OrderedKafkaHook(there).config
-        found = audit({report.range_id: report}, Clusters(source, output))
+        known = () if report.range.upsert is None else reports_at(self._root).values()
+        found = audit({report.range_id: report}, Clusters(source, output), known=known)
         if job is not None:
             flow = flow_of(self.load, books.range(self.range_id), job, self.spark.conn_id, report)
             self._checks = lineage.Checks(flow, found.ranges[0].row(now_ms()))
         return found
 
+    @property
+    def _root(self) -> str:
+        return self.checkpoint or local_root(self.load.name)
+
     def _report(self, books: Books) -> Report:
-        root = self.checkpoint or local_root(self.load.name)
-        place = committed_at(books, root, self.range_id)
+        place = committed_at(books, self._root, self.range_id)
         report = read_report(place)
         if report is None or not report.is_of(books.range(self.range_id)):
             raise LifecycleError(

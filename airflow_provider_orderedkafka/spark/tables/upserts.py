@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ...core.batches import Batch, Note, Tally
-from ...core.commits import IDENTITY
+from ...core.commits import DELETED, IDENTITY
 from ...core.documents import Changes
 from ...core.order.positions import TopicPartition
 from ...errors import RowError, SettingError

@@ -173,7 +173,7 @@ class TableWriter:
         return Destination(
             output=output.table.output.short,
             dead_letters="" if output.dead_letters is None else output.dead_letters.to.named,
-            copied=self.frames.copied,
+            copied=self.frames.copied and getattr(output, "deletes", None) is None,
             identity=not output.table.by_place,
             called=output.range_name,
             location=output.table.location,

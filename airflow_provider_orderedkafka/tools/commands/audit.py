@@ -59,9 +59,11 @@ def run(arguments: argparse.Namespace) -> int:
     from ...audit.auditing import Clusters, audit
 
     where = _by_hand(arguments) if arguments.dag_file is None else _of_a_dag(arguments)
-    reports = _chosen(where, arguments.range)
+    known = _known(where)
+    reports = known if arguments.range is None else _chosen(known, where, arguments.range)
     ledger = None if arguments.range else where.ledger()
-    found = audit(reports, Clusters(where.source, where.output), arguments.places, ledger)
+    clusters = Clusters(where.source, where.output)
+    found = audit(reports, clusters, arguments.places, ledger, known.values())
     print(json.dumps(found.to_json()) if arguments.json else found.text)
     return found.exit_code
 
@@ -114,8 +116,8 @@ def _ledger_of(load: OrderedLoad) -> Ledger | None:
         return store_of(load.name, location_for(load.name, load.ledger) or AIRFLOW).ledger()
 
 
-def _chosen(where: Where, range_id: str | None) -> dict[str, Report | None]:
-    """The last report of each range, or of the one that is named, in the order in which they were begun."""
+def _known(where: Where) -> dict[str, Report | None]:
+    """The last report of each range, in the order in which they were begun."""
     found = {
         report.range_id if report is not None else name: report
         for name, report in sorted(reports_at(where.checkpoint).items(), key=_begun)
@@ -125,8 +127,10 @@ def _chosen(where: Where, range_id: str | None) -> dict[str, Report | None]:
         raise SettingError(
             f"there is no range at {where.checkpoint!r}: name the --checkpoint that the load was run with"
         )
-    if range_id is None:
-        return found
+    return found
+
+
+def _chosen(found: Mapping[str, Report | None], where: Where, range_id: str) -> dict[str, Report | None]:
     if range_id not in found:
         hint = meant(range_id, found, f"there are {', '.join(found)}")
         raise SettingError(f"there is no range {range_id!r} at {where.checkpoint!r}; {hint}")
