@@ -360,7 +360,8 @@ class _Comparison:
 
     @cached_property
     def _live(self) -> Mask:
-        return self.rows["live"] == 1
+        live: Mask = self.rows["live"] == 1
+        return live
 
     @cached_property
     def _at(self) -> Ints:

@@ -20,7 +20,8 @@ from ..outputs import DeltaOutput, IcebergOutput, named
 from .app import in_one_line
 from .session.failures import classify_failure
 from .session.starting import EXTENSIONS, start_session
-from .tables.table import asked, literal, quoted
+from .tables.columns import quoted
+from .tables.table import asked, literal
 from .tables.table_formats import DeltaTable, IcebergTable
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
-from ...core.commits import IDENTITY, History, TableVersion
+from ...core.commits import DELETED, IDENTITY, History, TableVersion
 from ...core.documents import Upsert
 from ...core.upserts import ANEW
 from ...errors import SettingError, TaskFailedError
@@ -34,9 +34,6 @@ FILE_BYTES: Final = 256 * 2**20
 
 LEAST_BYTES: Final = 32 * 2**20
 """The smallest file, where files are made smaller to keep all cores busy."""
-
-DELETED: Final = "_is_deleted"
-"""The column of upserts that says of a row that its key was deleted."""
 
 CURRENT: Final = "_current"
 """The end of the name of the view that leaves such rows out."""

@@ -24,7 +24,7 @@ from ...kafka.provenance import ORDINAL, SOURCE
 from ...kafka.replay.landed import Landed
 from ..lanes.engine import Engine
 from .columns import quoted
-from .table import DELETED, LakeTable, identified
+from .table import LakeTable, identified
 from .writer import OutputTable, TableBefore, TableWriter, told
 
 if TYPE_CHECKING:
