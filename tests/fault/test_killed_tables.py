@@ -13,6 +13,8 @@ from support.records import Records
 from support.table_formats import DELTA, ICEBERG, OLDEST_DELTA, OLDEST_ICEBERG, Format
 from support.topics import Topics
 
+from airflow_provider_orderedkafka.spark.tables.columns import alterations
+
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(600)]
 
 BATCH = 1_500
@@ -23,13 +25,13 @@ class Filling:
     """A load of a topic of its own into a table, which may be that of other loads."""
 
     def __init__(
-        self, of: Format, kafka: Any, topics: Topics, records: Records, folder: Path, name: str = "r1"
+        self, of: Format, kafka: Any, topics: Topics, records: Records, folder: Path, name: str = "r1", **given: Any
     ) -> None:
         source = topics.create(name, PARTITIONS)
         records.produce(source, events(4 * BATCH, 1))
         self.of = of
         loaded = whole_range(kafka.bootstrap_servers, source, name=name, batch_offsets=BATCH)
-        output = of.output(folder, "orders")
+        output = of.output(folder, "orders", **given)
         self.table = of.place(folder, output)
         conf = (part for item in of.settings(folder).items() for part in ("--conf", "=".join(item)))
         (folder / name).mkdir()
@@ -97,6 +99,33 @@ def test_two_applications_at_once_fill_one_table_with_each_row_once(
     assert [(report.rows_emitted, report.may_be_doubled) for report in reports] == [(4 * BATCH, 0)] * 2
     for filling in fillings:
         filling.load.prove()
+
+
+@pytest.mark.nightly
+@BOTH
+def test_columns_are_added_once_by_two_applications_at_once_and_told_by_who_follows_one_that_was_killed(
+    kafka: Any, topics: Topics, records: Records, tmp_path: Path, of: Format
+) -> None:
+    Filling(of, kafka, topics, records, tmp_path).load.finish("--transform", "support.transforms:positions")
+    fillings = [Filling(of, kafka, topics, records, tmp_path, name, new_columns="add") for name in ("r2", "r3")]
+    applications = [filling.load.start(Moment(alterations, "call")) for filling in fillings]
+    for application in applications:
+        assert application.until_held(), application.log()[-3000:]
+    for application in applications:
+        application.let_go()
+    for filling, application in zip(fillings, applications, strict=True):
+        if application.wait() != 0:
+            assert application.wait() == AGAIN, application.log()[-3000:]
+            filling.load.finish()
+        filling.load.prove()
+    added = [name for filling in fillings for name in filling.load.report().columns_added]
+    assert sorted(added) == ["key", "late", "timestamp", "timestampType", "value"]
+    last = Filling(of, kafka, topics, records, tmp_path, "r4", new_columns="add")
+    renamed = ("--transform", "support.transforms:grown")
+    application = last.load.start(Moment(of.kind.append, "call"), argv=renamed)
+    assert application.until_held(), application.log()[-3000:]
+    application.kill_driver()
+    assert sorted(last.load.finish(*renamed).columns_added) == ["l", "m", "n", "s", "state"]
 
 
 @pytest.mark.nightly

@@ -259,6 +259,7 @@ OF_OPTIONS = {
     "path": (DeltaOutput, "path"),
     "table": (IcebergOutput, "table"),
     "format": (Job, "to"),
+    "newColumns": (IcebergOutput, "new_columns"),
     "range": (Range, "id"),
     "kafka.*": (Setup, "partitioner"),
     "registry.*": FREE,  # the schemas that it gives may change at any time, as records may be bad at any time

@@ -7,7 +7,7 @@ such rows are refused.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ...errors import SettingError
 
@@ -31,16 +31,27 @@ _HELD: Final[Mapping[str, Sequence[str]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
-    """A column of rows, or a member of one, that a table lacks or does not hold: `there` is its type in the table."""
+class Member:
+    """A column of rows, or a part of one: its type there and in the table, which may lack it, or not hold it."""
 
     path: tuple[str, ...]
     rows: "DataType"
     there: "DataType | None" = None
+    held: bool = False
+    comment: str = ""
 
     @property
     def name(self) -> str:
         return ".".join(self.path)
+
+    @property
+    def widens(self) -> bool:
+        """Whether table formats can make the column as wide as the rows' type."""
+        if self.there is None:
+            return False
+        names = (self.there.simpleString(), self.rows.simpleString())
+        scales = {getattr(kind, "scale", None) for kind in (self.there, self.rows)}
+        return names in {("int", "bigint"), ("float", "double")} or (None not in scales and len(scales) == 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,34 +76,35 @@ class Columns:
         made = {
             field.name: _shaped(f.col(quoted(field.name)), field.dataType, kind)
             for field, kind in there
-            if _shape(field.dataType) != _shape(kind)
+            if _differ(field.dataType, kind)
         }
         lacking = [name for name in rows.columns if self.left_out and name.lower() not in known]
         return rows.drop(*lacking).withColumns(made) if lacking or made else rows
 
 
-def compared(rows: "DataType", there: "DataType", path: tuple[str, ...] = ()) -> Iterator[Gap]:
-    """What of the rows' type that of the table lacks or does not hold. Names are the same in any case."""
+def compared(rows: "DataType", there: "DataType", path: tuple[str, ...] = (), comment: str = "") -> Iterator[Member]:
+    """What rows have, beside what the table has of it. Names are the same in any case."""
     from pyspark.sql.types import ArrayType, MapType, StructType
 
+    nested = type(rows) is type(there) and isinstance(rows, StructType | ArrayType | MapType)
+    if path:
+        yield Member(path, rows, there, held=nested or holds(there, rows), comment=comment)
     if isinstance(rows, StructType) and isinstance(there, StructType):
         known = {field.name.lower(): field for field in there.fields}
         for field in rows.fields:
-            other = known.get(field.name.lower())
-            if other is None:
-                yield Gap((*path, field.name), field.dataType)
+            if (other := known.get(field.name.lower())) is None:
+                yield Member((*path, field.name), field.dataType)
             else:
-                yield from compared(field.dataType, other.dataType, (*path, other.name))
+                of_it = other.metadata.get("comment", "")
+                yield from compared(field.dataType, other.dataType, (*path, other.name), of_it)
     elif isinstance(rows, ArrayType) and isinstance(there, ArrayType):
         yield from compared(rows.elementType, there.elementType, (*path, "element"))
     elif isinstance(rows, MapType) and isinstance(there, MapType):
         yield from compared(rows.keyType, there.keyType, (*path, "key"))
         yield from compared(rows.valueType, there.valueType, (*path, "value"))
-    elif not holds(there, rows):
-        yield Gap(path, rows, there)
 
 
-def alterations(gaps: Sequence[Gap], table: str, comment: str = "") -> list[str]:
+def alterations(gaps: Sequence[Member], table: str, comment: str = "") -> list[str]:
     """What adds columns, with a comment, by one statement, and widens those that are too narrow."""
     new = ", ".join(f"{quoted(*gap.path)} {kind_of(gap.rows)}{comment}" for gap in gaps if gap.there is None)
     narrow = [f"{quoted(*gap.path)} TYPE {kind_of(gap.rows)}" for gap in gaps if gap.there is not None]
@@ -122,31 +134,9 @@ def _digits(kind: "DataType") -> tuple[int, int] | None:
     return None if whole is None else (whole, 0)
 
 
-def commented(kind: "DataType", comment: str, path: tuple[str, ...] = ()) -> Iterator[str]:
-    """The names of columns, and of members, that have this comment."""
-    from pyspark.sql.types import ArrayType, MapType, StructType
-
-    if isinstance(kind, StructType):
-        for field in kind.fields:
-            at = (*path, field.name)
-            if field.metadata.get("comment") == comment:
-                yield ".".join(at)
-            yield from commented(field.dataType, comment, at)
-    elif isinstance(kind, ArrayType):
-        yield from commented(kind.elementType, comment, (*path, "element"))
-    elif isinstance(kind, MapType):
-        yield from commented(kind.valueType, comment, (*path, "value"))
-
-
-def _shape(kind: "DataType") -> Any:
-    """The names in a type, as far as the order of a struct's members goes beside."""
-    from pyspark.sql.types import ArrayType, MapType, StructType
-
-    if isinstance(kind, StructType):
-        return {field.name.lower(): _shape(field.dataType) for field in kind.fields}
-    if isinstance(kind, ArrayType):
-        return [_shape(kind.elementType)]
-    return (_shape(kind.valueType),) if isinstance(kind, MapType) else None
+def _differ(one: "DataType", other: "DataType") -> bool:
+    """Whether structs in one have members that they lack in the other."""
+    return any(member.there is None for member in (*compared(one, other), *compared(other, one)))
 
 
 def _shaped(column: "Column", rows: "DataType", there: "DataType") -> "Column":
@@ -154,7 +144,7 @@ def _shaped(column: "Column", rows: "DataType", there: "DataType") -> "Column":
     from pyspark.sql import functions as f
     from pyspark.sql.types import ArrayType, MapType, StructType
 
-    if _shape(rows) == _shape(there):
+    if not _differ(rows, there):
         return column
     if isinstance(rows, StructType) and isinstance(there, StructType):
         own = {field.name.lower(): field for field in rows.fields}

@@ -19,7 +19,7 @@ from ...kafka.replay.landed import Landed
 from ...outputs import DeltaOutput, IcebergOutput, TableOutput
 from ..lanes.engine import Engine
 from ..lanes.kafka_output import missing
-from .columns import Columns, Gap, alterations, check_partitions, commented, compared, kind_of, quoted
+from .columns import Columns, Member, alterations, check_partitions, compared, kind_of, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -270,9 +270,9 @@ class LakeTable(ABC, Generic[LakeOutput]):
     def settle(self, rows: "StructType") -> Columns:
         return settled(rows, self)
 
-    @abstractmethod
-    def before_widening(self, gap: Gap) -> str | None:
-        """What has to be done before a column can be widened; empty if nothing, None where the format cannot."""
+    def before_widening(self) -> str:
+        """Statements that are needed before a column can be widened; empty if none is."""
+        return ""
 
     def schema(self) -> "StructType":
         """The table's columns as they are now."""
@@ -319,19 +319,20 @@ def settled(rows: "StructType", table: LakeTable[Any]) -> Columns:
     """
     widened: list[str] = []
     comment = f"added by orderedkafka for range {table.range_name}"  # so any attempt knows what the range has added
-    for left in reversed(range(TRIES)):
+    for left in reversed(range(TRIES + 1)):
         there = table.schema()
-        gaps = list(compared(rows, there))
+        members = list(compared(rows, there))
+        gaps = [member for member in members if not member.held]
         _check(gaps, table)
         if not gaps or table.output.new_columns == "ignore":
-            added = dict.fromkeys([*commented(there, comment), *widened])
-            return Columns(tuple(added), tuple(gap.name for gap in gaps), there)
+            added = [member.name for member in members if member.comment == comment]
+            return Columns((*added, *widened), tuple(gap.name for gap in gaps), there)
         try:
             for statement in alterations(gaps, table.name, f" COMMENT {literal(comment)}"):
                 asked(table.sql, statement, table.output.of)
                 _log.warning("%s: the rows have new columns: %s", table.output.of, statement)
         except Exception as error:
-            if not left:
+            if left <= 1:
                 raise
             _log.warning("%s: the table's columns are looked at again: %s", table.output.of, error)
         else:
@@ -339,10 +340,10 @@ def settled(rows: "StructType", table: LakeTable[Any]) -> Columns:
     raise TaskFailedError(f"{table.output.of}: others change the table's columns all the time: try again")
 
 
-def _check(gaps: Sequence[Gap], table: LakeTable[Any]) -> None:
+def _check(gaps: Sequence[Member], table: LakeTable[Any]) -> None:
     new = table.output.new_columns
     for gap in gaps:
-        if gap.there is not None and (new != "add" or table.before_widening(gap) != ""):
+        if gap.there is not None and (new != "add" or not gap.widens or table.before_widening()):
             raise SettingError(_narrow(gap, table))
     lacking = [gap for gap in gaps if gap.there is None]
     names = [gap.name for gap in lacking]
@@ -355,13 +356,12 @@ def _check(gaps: Sequence[Gap], table: LakeTable[Any]) -> None:
         )
 
 
-def _narrow(gap: Gap, table: LakeTable[Any]) -> str:
-    first, ways = table.before_widening(gap), []
-    if first is not None:
-        ways = [f"widen it with {'; '.join([*filter(None, [first]), *alterations([gap], table.name)])}"]
-    ways += ["by new_columns='add'"] if first == "" else []
+def _narrow(gap: Member, table: LakeTable[Any]) -> str:
+    ways = "cast it in the transform, or give it another name there"
+    if gap.widens:
+        first = table.before_widening()
+        ways = f"widen it with {first}{alterations([gap], table.name)[0]}, or by new_columns='add'; or {ways}"
     return (
         f"{table.output.of}: the column {gap.name!r} is {gap.there and kind_of(gap.there)} in the table, which does "
-        f"not hold each value of the rows' {kind_of(gap.rows)}: "
-        f"{', or '.join([*ways, 'cast it in the transform', 'give it another name there'])}"
+        f"not hold each value of the rows' {kind_of(gap.rows)}: {ways}"
     )

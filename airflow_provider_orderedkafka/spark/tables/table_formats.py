@@ -21,12 +21,12 @@ from ...core.codec import canonical
 from ...core.commits import MARK, Commit, History, TableVersion
 from ...errors import SettingError
 from ...outputs import DeltaOutput, FilesOutput, IcebergOutput, no_catalog
-from .columns import Columns, Gap, columns, holds, quoted
+from .columns import Columns, columns, quoted
 from .table import LakeTable, Write, literal
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
-    from pyspark.sql.types import DataType, StructType
+    from pyspark.sql.types import StructType
 
     from ..state.hadoop_state import HadoopState
 
@@ -148,11 +148,6 @@ def _check_columns(rows: "DataFrame") -> None:
         )
 
 
-def _named(kind: "DataType | None") -> str:
-    """The name of a type, without what a decimal has more."""
-    return "" if kind is None else str(kind.simpleString().partition("(")[0])
-
-
 _log = logging.getLogger(__name__)
 
 AS_IT_COMES = {"distribution-mode": "none", "fanout-enabled": "true"}
@@ -210,14 +205,6 @@ class IcebergTable(LakeTable[IcebergOutput]):
         self.session.sql(f"REFRESH TABLE {self.name}")
         return str(iceberg_table(self.session, self.name).uuid())
 
-    def before_widening(self, gap: Gap) -> str | None:
-        """Whole numbers, floating ones, and decimals of the same scale can be widened."""
-        names = (_named(gap.there), _named(gap.rows))
-        scales = {getattr(kind, "scale", None) for kind in (gap.there, gap.rows)}
-        decimals = names[0] == names[1] == "decimal" and len(scales) == 1
-        wider = gap.there is not None and holds(gap.rows, gap.there)
-        return "" if wider and (decimals or names in {("int", "bigint"), ("float", "double")}) else None
-
     def sql(self, statement: str) -> "DataFrame":
         """Run a statement on the table as it is now: a catalog may keep what it read before."""
         self.session.sql(f"REFRESH TABLE {self.name}")
@@ -231,7 +218,6 @@ REMEMBERS: Final = "delta.setTransactionRetentionDuration"
 """For how long Delta remembers the transactions of batches; without end, if it is not set."""
 
 WIDENS: Final = "delta.enableTypeWidening"
-NUMBERS: Final = ("smallint", "int", "bigint", "double", "decimal")
 
 WEEK: Final = "INTERVAL 7 DAYS"
 """How long a range may stay open until an attempt continues it."""
@@ -319,12 +305,10 @@ class DeltaTable(LakeTable[DeltaOutput]):
         found: str | None = row["properties"].get(name)
         return found
 
-    def before_widening(self, gap: Gap) -> str | None:
-        """Numbers can be widened, once the table's owner has said so: older readers do not know how."""
-        if gap.there is None or not holds(gap.rows, gap.there) or _named(gap.rows) not in NUMBERS:
-            return None
+    def before_widening(self) -> str:
+        """Its owner has to allow it once: older readers do not know how to read such a table."""
         allowed = (self._property(WIDENS) or "").lower() == "true"
-        return "" if allowed else f"ALTER TABLE {self.name} SET TBLPROPERTIES ('{WIDENS}' = 'true')"
+        return "" if allowed else f"ALTER TABLE {self.name} SET TBLPROPERTIES ('{WIDENS}' = 'true'); "
 
     def _check_memory(self) -> None:
         """Warn if the table may forget a batch that a frozen attempt could still commit again."""
