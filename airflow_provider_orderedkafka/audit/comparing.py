@@ -215,8 +215,8 @@ class _Comparison:
             wrong["partition"] = self._elsewhere(which)
         for bit, name in enumerate(NAMED):
             wrong[name] = wrong.get(name, False) | (self.found.columns["other"][which] >> bit & 1 != 0)
-        for name in self.promised.left_out:
-            wrong.pop(name.lower().replace("order_time", "order time"), None)
+        apart = {name.lower().replace("_", " ") for name in self.promised.left_out}
+        wrong = {name: rows for name, rows in wrong.items() if name.lower() not in apart}
         every = np.logical_or.reduce(list(wrong.values()))
         why = {
             int(which[at]): "another " + " and ".join(name for name, mask in wrong.items() if mask[at])

@@ -106,6 +106,8 @@ class RangeCounts:
     may_be_out_of_order: int = 0
     lost: int = 0
     changes: Changes = Changes()  # noqa: RUF009 - it never changes
+    columns_added: tuple[str, ...] = ()
+    columns_left_out: tuple[str, ...] = ()
 
     def updated(self, found: Progress | Report | Outcome) -> Self:
         """The counts with those that this one has."""

@@ -45,6 +45,8 @@ export function remarks({ counts }) {
     [changes.unchanged, "unchanged", ""],
     [changes.moved, "moved to another partition", ""],
     [changes.unknown, "of which it is not known what they changed", ""],
+    [counts.columns_added.length, `columns added: ${counts.columns_added.join(", ")}`, ""],
+    [counts.columns_left_out.length, `columns left out: ${counts.columns_left_out.join(", ")}`, "bad"],
   ];
   const told = found.filter(([many]) => many).map(([many, what, kind]) => h("li", { class: kind }, number(many), ` ${what}`));
   return told.length ? h("ul", { class: "remarks" }, told) : null;

@@ -5,6 +5,7 @@ from collections import Counter
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.types import DataType
 from support.applications import Application, events, filtered, paid
 from support.messages import says
 from support.outputs import expected_of
@@ -15,6 +16,7 @@ from support.topics import Topics
 
 from airflow_provider_orderedkafka.core.documents import Destination
 from airflow_provider_orderedkafka.spark.table_sink import table_sink
+from airflow_provider_orderedkafka.spark.tables.columns import alterations, compared, holds
 
 
 def table(app: Application, *options: str) -> list[str]:
@@ -126,3 +128,45 @@ def test_a_table_that_is_not_said_or_said_twice_is_one_message(
         app.load(whole_range(app.servers, source), *table(app, *options), sink=table_sink)
     assert caught.value.code == 2
     assert says(capsys.readouterr().err, message)
+
+
+def a_type(text: str) -> DataType:
+    return DataType.fromDDL(text)
+
+
+@pytest.mark.parametrize(
+    ("there", "held", "not_held"),
+    [
+        ("int", ["smallint", "int", "void"], ["bigint", "double", "string", "decimal(5,0)", "timestamp"]),
+        ("float", ["smallint"], ["double", "int"]),
+        ("double", ["float", "int"], ["bigint", "decimal(5,0)"]),
+        ("decimal(12,2)", ["decimal(10,2)", "decimal(11,1)", "int"], ["decimal(12,3)", "decimal(13,2)", "bigint"]),
+        ("string", ["int", "binary", "timestamp"], ["array<int>"]),
+        ("date", ["date"], ["timestamp", "int"]),
+        ("timestamp", ["date", "timestamp_ntz"], ["bigint", "string"]),
+        ("boolean", [], ["int"]),
+        ("binary", [], ["string"]),
+    ],
+)
+@pytest.mark.usefixtures("spark")
+def test_a_column_holds_what_it_keeps_as_it_is(there: str, held: list[str], not_held: list[str]) -> None:
+    assert {each: holds(a_type(there), a_type(each)) for each in (*held, *not_held)} == {
+        **dict.fromkeys(held, True),
+        **dict.fromkeys(not_held, False),
+    }
+
+
+@pytest.mark.usefixtures("spark")
+def test_what_a_table_lacks_or_does_not_hold_is_named_at_any_depth_and_in_any_case() -> None:
+    there = a_type("A int, s struct<a: int, z: int>, l array<struct<a: int>>, m map<int, int>, d decimal(9,2), t date")
+    rows = a_type("a int, S struct<b: int, A: bigint>, l array<struct<a: int, `b.c`: int>>, m map<bigint, int>, "
+                  "d decimal(9,3), `a b` struct<`x-y`: int>, t timestamp")  # fmt: skip
+    gaps = {gap.name: gap.widens for gap in compared(rows, there) if not gap.held}
+    assert gaps == {"s.b": False, "s.a": True, "l.element.b.c": False, "m.key": True} | dict.fromkeys(
+        ("d", "a b", "t"), False
+    )
+    lacking = [gap for gap in compared(rows, there) if gap.there is None]
+    assert alterations(lacking, "t", " COMMENT 'c'") == [
+        "ALTER TABLE t ADD COLUMNS (`s`.`b` int COMMENT 'c', `l`.`element`.`b.c` int COMMENT 'c', "
+        "`a b` STRUCT<`x-y`: int> COMMENT 'c')"
+    ]

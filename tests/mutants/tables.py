@@ -8,6 +8,10 @@ FILES = f"{PACKAGE}/spark/tables/table_formats.py"
 OF_FILES = ("tests/unit/test_files.py",)
 MODEL = ("tests/property/test_table_attempts.py",)
 IN_FILES = "tests/fault/test_lakes.py::test_a_large_batch_is_several_files_in_order_whatever_the_table_asks"
+NEW_COLUMNS = (
+    "tests/fault/test_lakes.py::"
+    "test_new_columns_are_refused_left_out_or_added_as_is_said_and_told_by_report_and_audit[iceberg]",
+)
 
 MUTANTS = [
     (
@@ -145,5 +149,29 @@ MUTANTS = [
         WRITER,
         {"            keep(note)\n": ""},
         ("tests/unit/test_tables.py",),
+    ),
+    (
+        "a table gets columns that nobody asked for",
+        f"{PACKAGE}/spark/tables/table.py",
+        {'if lacking and (new == "fail" or (': "if lacking and (("},
+        NEW_COLUMNS,
+    ),
+    (
+        "what a killed attempt has added to a table nobody tells of",
+        f"{PACKAGE}/spark/tables/table.py",
+        {"for member in members if member.comment == comment]": "for member in members if False]"},
+        NEW_COLUMNS,
+    ),
+    (
+        "a number is cut off to fit a column",
+        f"{PACKAGE}/spark/tables/columns.py",
+        {"digits[1] <= there.scale and ": ""},
+        ("tests/integration/test_tables.py::test_a_column_holds_what_it_keeps_as_it_is",),
+    ),
+    (
+        "what was left out of a copy is altered, says its audit",
+        f"{PACKAGE}/audit/comparing.py",
+        {"if name.lower() not in apart}": "}"},
+        ("tests/unit/test_audit.py",),
     ),
 ]

@@ -137,6 +137,9 @@ def test_a_row_that_differs_from_its_record_is_found_with_what_differs(name: str
     given = [replace(row, changed={name: 99}) if row == Row(1, 101) else row for row in whole()]
     done = compare(replace(COPY, keep_order="none"), source(), found(*given))
     assert [(place.what, place.record, place.why) for place in done.places] == [("altered", "b[1]@101", said)]
+    named = {"time": ["order_time"], "other": ["topic", "partition"]}.get(name, [name])
+    left_out = replace(COPY, keep_order="none", left_out=tuple(named))
+    assert told(compare(left_out, source(), found(*given))) == {}
 
 
 def test_a_row_that_kafka_stamps_has_no_timestamp_to_compare() -> None:

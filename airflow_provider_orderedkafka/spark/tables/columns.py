@@ -78,7 +78,7 @@ class Columns:
             for field, kind in there
             if _differ(field.dataType, kind)
         }
-        lacking = [name for name in rows.columns if self.left_out and name.lower() not in known]
+        lacking = [name for name in rows.columns if name.lower() not in known]
         return rows.drop(*lacking).withColumns(made) if lacking or made else rows
 
 
