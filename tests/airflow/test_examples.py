@@ -16,6 +16,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from airflow.sdk.exceptions import ParamValidationError
+from deltalake import DeltaTable, QueryBuilder
+from pyiceberg.table import StaticTable
 from support.another_spark import environment
 from support.another_spark import spark as another_spark
 from support.dag_files import dags_of
@@ -35,6 +37,7 @@ from broker import sample
 ROOT = Path(__file__).parents[2]
 ALL = ("wait", "resolve", "load", "commit")
 START = 1_700_000_000_000
+EVENTS = "shop.public.customers"
 DAGS = Path(os.environ["AIRFLOW_HOME"]) / "dags"
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -296,7 +299,7 @@ def test_the_sample_has_every_topic_that_the_examples_read_and_write(airflow_hom
     assert [topic for topic in topics if reads(*patterns, topic)] == ["orders-at", "orders-be", "orders-ch"]
     written = {topic for task in tasks if isinstance(getattr(task, "to", None), KafkaOutput) for topic in task.to.named}
     assert len(read) > 2 < len(written)
-    assert read | written | {dags["orders_replay"].params["target"]} <= topics
+    assert (read - {EVENTS}) | written | {dags["orders_replay"].params["target"]} <= topics
 
 
 def test_the_sample_gives_rows_and_one_dead_letter_to_every_example_that_decodes_json(airflow_home, spark, monkeypatch):
@@ -311,7 +314,7 @@ def test_the_sample_gives_rows_and_one_dead_letter_to_every_example_that_decodes
     tried = set()
     for task in (task for dag in dags_of(ROOT / "dags", ROOT / "dags").values() for task in dag.tasks):
         rows = getattr(task, "rows", None) if task.task_id.endswith(".load") else None
-        if rows is None or rows.decode is None or rows.registries:
+        if rows is None or rows.decode is None or rows.registries or task.load.named == (EVENTS,):
             continue
         decoded, bad = RecordDecoder.of(rows.decode, task.load.named, max_bad=rows.bad_records.most).split(batch)
         assert bad.column("value").to_pylist() == [b"no JSON"]
@@ -367,18 +370,68 @@ def test_the_enriching_example_gives_paid_orders_their_customers_countries(playg
     assert sorted(found, key=itemgetter("order")) == expected
 
 
+def change(offset, key, op, **row):
+    value = None if op is None else json.dumps({"op": op, "after": row or None}).encode()
+    return Record(value, START + offset, key % 2, key=json.dumps({"id": key}).encode())
+
+
+CHANGES = (
+    [change(n, n, "r", id=n, name=f"n{n}", country="AT") for n in range(4)]
+    + [change(4, 1, "u", id=1, name="moved", country="BE"), change(5, 2, "d"), change(6, 2, None)]
+    + [change(7, 3, "d"), change(8, 3, None), change(9, 9, "c", id=9, name="n3", country="CH")]
+)
+CUSTOMERS = [(0, "n0", "AT"), (1, "moved", "BE"), (9, "n3", "CH")]
+"""What the database has after these changes, the last of which gave a customer another key."""
+
+
+def another_binary(monkeypatch):
+    for name in ("PYTHONPATH", "PYSPARK_PYTHON", "SPARK_SUBMIT_OPTS"):
+        monkeypatch.delenv(name, raising=False)
+    return environment(another_spark("4.1.3")) / "bin" / "spark-submit"
+
+
+@pytest.mark.fault
+@pytest.mark.timeout(600)
+def test_the_example_of_change_events_into_delta_makes_a_table_that_equals_the_database(playground, records, tmp_path):
+    table = tmp_path / "table"
+    edits = {EVENTS: playground.source, 'Path.home() / "lake" / "customers"': f"Path({str(table)!r})"}
+    dag = playground.dag("customers_to_delta", edits=edits)
+    for part in (CHANGES[:5], CHANGES[5:]):
+        records.produce(playground.source, part)
+        assert playground.run(dag) == dict.fromkeys(ALL[1:], "success")
+    query = "SELECT id, name, country FROM rows WHERE NOT _is_deleted ORDER BY id"
+    found = QueryBuilder().register("rows", DeltaTable(str(table))).execute(query)
+    assert [tuple(row.values()) for row in pa.table(found).to_pylist()] == CUSTOMERS
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(600)
+def test_the_example_of_change_events_into_iceberg_makes_a_table_that_equals_the_database(
+    playground, records, monkeypatch, tmp_path
+):
+    edits = {
+        EVENTS: playground.source,
+        'Path.home() / "lake"': f"Path({str(tmp_path)!r})",
+        '"/opt/spark-4.1/bin/spark-submit"': repr(str(another_binary(monkeypatch))),
+    }
+    dag = playground.dag("customers_to_iceberg", edits=edits)
+    for part in (CHANGES[:5], CHANGES[5:]):
+        records.produce(playground.source, part)
+        assert playground.run(dag) == dict.fromkeys(ALL[1:], "success")
+    newest = max((tmp_path / "shop" / "customers" / "metadata").glob("v*.json"), key=lambda each: each.stat().st_mtime)
+    rows = StaticTable.from_metadata(str(newest)).scan(row_filter="_is_deleted = false").to_arrow().to_pylist()
+    assert sorted((row["id"], row["name"], row["country"]) for row in rows) == CUSTOMERS
+
+
 @pytest.mark.nightly
 @pytest.mark.timeout(600)
 def test_the_example_of_iceberg_makes_columns_and_a_table_of_dead_letters(
     playground, records, transforms, monkeypatch, tmp_path
 ):
-    for name in ("PYTHONPATH", "PYSPARK_PYTHON", "SPARK_SUBMIT_OPTS"):
-        monkeypatch.delenv(name, raising=False)
-    binary = environment(another_spark("4.1.3")) / "bin" / "spark-submit"
     edits = {
         'topics=["orders"]': f"topics=[{playground.source!r}]",
         'Path.home() / "lake"': f"Path({str(tmp_path)!r})",
-        '"/opt/spark-4.1/bin/spark-submit"': repr(str(binary)),
+        '"/opt/spark-4.1/bin/spark-submit"': repr(str(another_binary(monkeypatch))),
     }
     events = sampled()
     records.produce(playground.source, events)
