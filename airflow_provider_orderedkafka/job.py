@@ -93,6 +93,8 @@ class Allow:
             raise SettingError(
                 f"Allow to= must be a topic, or IcebergOutput(...) or DeltaOutput(...), found {self.to!r}"
             )
+        if getattr(self.to, "new_columns", "") == "ignore":
+            raise SettingError("Allow to=: a dead letter is kept whole: set new_columns='add' or 'fail', not 'ignore'")
 
 
 @arguments(
