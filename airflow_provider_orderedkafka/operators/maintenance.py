@@ -13,7 +13,7 @@ from ..core.notation.starts import Moment
 from ..errors import OrderedKafkaError, SettingError
 from ..hooks.launching import Options, packaged_application
 from ..hooks.submission import SparkSubmit
-from ..job import Job, Rows
+from ..job import Rows, job_of
 from ..load import Duration, OrderedLoad
 from ..outputs import DeltaOutput, IcebergOutput
 from ..parsing import ELSEWHERE, check_load, output_of
@@ -97,10 +97,11 @@ class TableMaintenanceOperator(BaseOperator):
         return Moment(since)
 
     def _run(self, context: "Context", since: str) -> None:
-        to = self.to.rendered(lambda text: str(self.render_template(text, context)))
-        application, words = packaged_application("ordered_maintenance"), ("--output", to.short, "--since", since)
+        job = job_of(self.to, Rows(), lambda text: str(self.render_template(text, context)))
+        to = job.table or self.to
+        application, words = packaged_application("ordered_maintenance"), ("--table", to.short, "--since", since)
         submission = submission_of(self, context, self.spark, f"orderedkafka-maintenance-{self.loads[0].name}")
-        way = way_of(submission, application, words, Job(to, Rows()), Options())
+        way = way_of(submission, application, words, job, Options())
         with tempfile.TemporaryDirectory(prefix="orderedkafka-") as folder:
             process = self._process = process_of(way, Path(folder))
             if code := process.run():
@@ -119,6 +120,6 @@ def _table_of(load: OrderedLoad, to: Any, spark: Any) -> IcebergOutput | DeltaOu
     if not isinstance(spark, SparkSubmit):
         raise SettingError(
             f"load {load.name!r}: a table is maintained by spark=SparkSubmit(...), found {spark!r}: elsewhere, run "
-            "ordered_maintenance.py as an application of your own, with --output and --since"
+            "ordered_maintenance.py as an application of your own, with --table and --since"
         )
     return found

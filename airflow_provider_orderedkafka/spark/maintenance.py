@@ -1,6 +1,6 @@
 """`run_maintenance`: compact a table of Iceberg or Delta, and expire what it had before a moment.
 
-    spark-submit ordered_maintenance.py --output iceberg:lake.shop.orders --since 2026-01-31T12:00:00Z
+    spark-submit ordered_maintenance.py --table iceberg:lake.shop.orders --since 2026-01-31T12:00:00Z
 
 What a table had at that moment stays, and all since: a load that was killed finds by it what landed.
 """
@@ -16,8 +16,9 @@ from ..compat.spark import iceberg_table
 from ..core.notation.spelling import counted
 from ..core.notation.starts import Moment, parse_moment
 from ..errors import SettingError
-from ..outputs import DeltaOutput, IcebergOutput, named
+from ..outputs import DeltaOutput, IcebergOutput
 from .app import in_one_line
+from .application.command import output_of
 from .session.failures import classify_failure
 from .session.starting import EXTENSIONS, start_session
 from .tables.columns import quoted
@@ -69,9 +70,9 @@ def run_maintenance(argv: Sequence[str] | None = None) -> None:
     """
     with in_one_line(Path(sys.argv[0]).name):
         found = _parser().parse_args(argv)
-        output, since = named(found.output), parse_moment(found.since, "--since")
+        output, since = output_of("--table", found.table), parse_moment(found.since, "--since")
         if not isinstance(output, IcebergOutput | DeltaOutput):
-            raise SettingError(f"--output must be a table of Iceberg or Delta, found {found.output!r}")
+            raise SettingError(f"--table must be a table of Iceberg or Delta, found {found.table!r}")
         try:
             session = start_session(SESSION[type(output)])
             for statement in statements(session, output, since, time.time_ns() // 1_000_000):
@@ -84,7 +85,7 @@ def run_maintenance(argv: Sequence[str] | None = None) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--output", required=True, help="the table, as iceberg:lake.shop.orders or delta:/lake/orders")
+    parser.add_argument("--table", required=True, help="the table, as iceberg:lake.shop.orders or delta:/lake/orders")
     parser.add_argument("--since", required=True, help="what it had then, and all since, stays: a time")
     return parser
 

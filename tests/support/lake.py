@@ -132,11 +132,6 @@ class Loading:
         """What `ordered_maintenance.py` does, for what was there before."""
         self.lake.maintain(as_argument(self.output), since)
 
-    def snapshots(self) -> int:
-        """How many versions of an Iceberg table can be read."""
-        [found] = self.lake.sql(f"SELECT count(*) AS n FROM {self.table}.snapshots")
-        return int(found["n"])
-
     def stored(self) -> list[Path]:
         """The files with rows that are there, of all versions."""
         return [file for file in self._place.rglob("*.parquet") if "_delta_log" not in file.parts]
