@@ -212,9 +212,9 @@ class _Comparison:
                 wrong[name] &= self.found.columns[name][which] != UNCOMPARED
             wrong["timestamp"] &= records["timestamp"][index] >= 0
             wrong["late"] &= self.source.exact[index]
-            wrong["partition"] = self._elsewhere(which)
-        for bit, name in enumerate(NAMED):
-            wrong[name] = wrong.get(name, False) | (self.found.columns["other"][which] >> bit & 1 != 0)
+        wrong |= {name: self.found.columns["other"][which] >> bit & 1 != 0 for bit, name in enumerate(NAMED)}
+        if self.promised.copied:
+            wrong["partition"] |= self._elsewhere(which)
         apart = {name.lower().replace("_", " ") for name in self.promised.left_out}
         wrong = {name: rows for name, rows in wrong.items() if name.lower() not in apart}
         every = np.logical_or.reduce(list(wrong.values()))

@@ -34,8 +34,8 @@ _OURS: Final = frozenset({HEADER, ERROR_HEADER})
 
 _RECORD: Final = ("code", "offset", "timestamp", "timestampType", "key", "value", "headers")
 
-NAMED: Final = ("topic", "partition", "offset", "identity", "order time")
-"""What a row of a table says twice: in columns of its own, and by its identity."""
+NAMED: Final = ("topic", "partition", "offset", "identity")
+"""How a row of a table says twice which record it is of: in columns of its own, and by its identity."""
 
 
 def of_headers(headers: Sequence[tuple[str, bytes | None]] | None) -> int:

@@ -35,25 +35,13 @@ WITHIN: Final = ("offset", "code", "time", "turn")
 
 LAST: Final = (*WITHIN, "held", "live")
 PLACED: Final = ("code", "offset")
-ROW: Final = (*COMPARED, "code", "offset", "ordinal", "dead", "place", "at", "other", "held", "named", "live")
-"""The columns of a row: `held` is the hash of its key, `named` that of what its identity says besides."""
+ROW: Final = (*COMPARED, "code", "offset", "ordinal", "dead", "place", "at", "other", "held", "named", "live", "anew")
+"""The columns of a row: `held` is the hash of its key, `named` that of what its identity says besides. It is `anew`
+where its order time is another one than that with which it came into the table."""
 
-BY_TIME: Final = 1 << NAMED.index("order time")
 BY_IDENTITY: Final = 1 << NAMED.index("identity")
 
 Numbers = dict[str, Ints]
-
-
-def compare_upserts(
-    audited: Sequence[Report], known: Iterable[Report], read: Callable[[Report], Source], most: int = 20
-) -> dict[str, Compared]:
-    """What came of each audited range, by its id, with at most `most` places of a finding.
-
-    `known` are all reports of their load, and `read` gives the records of a range. What is wrong with a record's row or
-    its key counts for the last audited range that has read it, else for the newest. Raises `CannotReadError`.
-    """
-    walk = Walk.of(audited, known)
-    return _Comparison(walk, sorted(audited, key=_turn), read_rows(walk), read, most).compared()
 
 
 @dataclass(frozen=True)
@@ -188,11 +176,12 @@ def _copied(batch: pa.RecordBatch, said: Mapping[str, list[object]], found: Numb
     """What a row of a plain copy has besides."""
     values = {name: np.array([*column], np.int64) for name, column in compared_columns(batch).items()}
     others = np.array(others_of(batch, [said[each] for each in PLACE]), np.int64)
-    others |= BY_TIME * (values.pop("time") != found["time"])
     live = found["live"] != 0
+    anew = live & (values.pop("time") != found["time"]) & ("order_time" in batch.schema.names)
+    values["late"][anew] = UNCOMPARED
     kept = {name: np.where(live | (name in LEFT), column, UNCOMPARED) for name, column in values.items()}
     others = np.where(live, others, 0) | BY_IDENTITY * (found["ordinal"] != 0)
-    return {**kept, "other": others, "ordinal": np.zeros_like(others)}
+    return {**kept, "other": others, "ordinal": np.zeros_like(others), "anew": anew.astype(np.int64)}
 
 
 def _as_one(columns: Sequence[list[int]]) -> list[int]:
@@ -219,6 +208,23 @@ def _last(*parts: Numbers) -> Numbers:
     return {name: column[last] for name, column in found.items()}
 
 
+def compare_upserts(
+    audited: Sequence[Report],
+    known: Iterable[Report],
+    read: Callable[[Report], Source],
+    most: int = 20,
+    rows: Callable[[Walk], Found] = read_rows,
+) -> dict[str, Compared]:
+    """What came of each audited range, by its id, with at most `most` places of a finding.
+
+    `known` are all reports of their load; `read` gives the records of a range, and `rows` those of the table. What is
+    wrong with a record's row or its key counts for the last audited range that has read it, else for the newest. Raises
+    `CannotReadError`.
+    """
+    walk = Walk.of(audited, known)
+    return _Comparison(walk, sorted(audited, key=_turn), rows(walk), read, most).compared()
+
+
 @dataclass
 class _Comparison:
     """Of each row: whether its record is `there`, or may be `gone`, and which key that has, its `own` one.
@@ -242,12 +248,12 @@ class _Comparison:
         self.holes = np.full(len(self.walk.partitions) + 1, -1)
 
     def compared(self) -> dict[str, Compared]:
-        for report in self.walk.again:  # it may have had other order times
-            within = self.walk.within(report, self.rows["code"], self.rows["offset"])
-            self.rows["other"][within] &= ~BY_TIME
-            self.rows["late"][within] = UNCOMPARED
+        for report in self.walk.again:
+            self.rows["anew"][self.walk.within(report, self.rows["code"], self.rows["offset"])] = 0
         for turn, report in enumerate(self.walk.ranges):
             self._follow(turn, report)
+        why = "rows have another order time: what has loaded them again has left no report here"
+        self._leave_open(self.there & (self.rows["anew"] == 1), why)
         self._compare_places()
         if self.walk.copied:
             self._compare_last()
@@ -263,6 +269,7 @@ class _Comparison:
         which, mine = self._rows_of(report, source, code)
         own = own_records(replace(Promised.by(report), copied=self.walk.copied), source, mine, self.most)
         self.inside[which], self.there[which], self.gone[which] = True, own.record >= 0, own.expired
+        self.rows["anew"][which[own.altered]] = 0
         why = {int(which[row]): text for row, text in own.why.items()}
         self._add("altered", which[own.altered], lambda row: why.get(row, ""))
         for each, done in zip(self.audited, self.done, strict=True):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.audited import audit_of, audited, prove
 from support.lake import Lake
 from support.outputs import in_order
 from support.plain import as_argument
@@ -96,6 +97,18 @@ class Upserts:
         ended = self.lake.load(*where, *option, "--range", loaded.to_text())
         assert ended["code"] == 0, ended["said"]
 
+    @property
+    def version(self) -> int:
+        """The table's newest."""
+        delta, iceberg = f"DESCRIBE HISTORY {self.table} LIMIT 1", f"SELECT * FROM {self.table}.refs"
+        [row] = self.lake.sql(delta if self.lake.format is DELTA else iceberg)
+        return int(row["version" if self.lake.format is DELTA else "snapshot_id"])
+
+    def says(self, report: dict[str, Any], *, version: int) -> None:
+        """Let the report of a range name this version of the table."""
+        report["after"]["table"]["version"] = version
+        (self.checkpoint / report["range_id"] / "report.json").write_text(json.dumps(report))
+
     def values(self) -> list[str]:
         """Those of rows that are not deleted."""
         found = self.lake.sql(f"SELECT decode(value, 'utf-8') AS value FROM {self.table} WHERE NOT _is_deleted")
@@ -149,9 +162,11 @@ def test_whatever_is_killed_rewound_replayed_or_compacted_the_table_is_its_topic
         died(upserts.run(die=chance.choice(("before", "after"))))
         upserts.done()
         assert upserts.rows() == upserts.expected(records)
+        prove(upserts.servers, upserts.checkpoint)
         upserts.rewind({partition: chance.choice((0, 5)) for partition in chance.sample(range(3), 2)})
         died(upserts.run(die="after"))
         upserts.done(again=True)
+        prove(upserts.servers, upserts.checkpoint)
         upserts.lake.format.compact(upserts.lake.sql, upserts.table)
         assert upserts.rows() == upserts.expected(records)
     upserts.replay()
@@ -177,3 +192,58 @@ def test_two_attempts_that_insert_one_new_key_at_once_make_one_row(upserts: Upse
     ended = upserts.run(die="twice")
     assert ended["code"] == 0, ended["said"]
     assert upserts.rows() == upserts.expected(records)
+
+
+def told(value: str, *keys: str, deleted: tuple[str, ...] = ()) -> list[Record]:
+    """A change of each key, and deletes of some; every key stays in its partition."""
+    values = {**dict.fromkeys(keys, value.encode()), **dict.fromkeys(deleted)}
+    at = START + int(value) * 1_000
+    return [Record(each, at + len(key), len(key) % 3, key.encode()) for key, each in values.items()]
+
+
+OLDER = "DELETE FROM {table} WHERE {key};INSERT INTO {table} SELECT * FROM {table} VERSION AS OF {older} WHERE {key}"
+PLANTED = {
+    "missing": "DELETE FROM {table} WHERE {key}",
+    "stale": OLDER,
+    "resurrected": OLDER,
+    "undeleted": OLDER,
+    "shown": "UPDATE {table} SET _is_deleted = false WHERE {key}",
+    "altered": "UPDATE {table} SET value = CAST('3' AS BINARY) WHERE {key}",
+    "moved": "UPDATE {table} SET _orderedkafka.order_time = order_time + INTERVAL 1 SECOND WHERE {key}",
+    "named": "UPDATE {table} SET _orderedkafka.range_id = 'another' WHERE {key}",
+    "renamed": "UPDATE {table} SET key = CAST('other' AS BINARY) WHERE {key}",
+    "doubled": "INSERT INTO {table} SELECT * FROM {table} WHERE {key}",
+    "ahead": "UPDATE {table} SET _orderedkafka.offset = 99, offset = 99 WHERE {key}",
+    "silent": "UPDATE {table} SET _orderedkafka = NULL WHERE {key}",
+}
+"""What somebody does to the row of a key, which is named after what is found, but for those in `FOUND`."""
+
+FOUND = {
+    "shown": [("resurrected", "shown"), ("altered", "shown")],  # what its delete left out is not there
+    **{key: [("altered", key)] for key in ("moved", "named", "renamed")},
+    **{key: [("ahead", "nobody")] for key in ("ahead", "silent")},
+}
+
+
+def test_an_audit_finds_each_fault_in_a_table_with_its_place_and_nothing_in_what_was_loaded(
+    upserts: Upserts, records: Records, capfd: Any
+) -> None:
+    keys, deleted = set(PLANTED), ("resurrected", "shown")
+    records.produce(upserts.topic, told("1", *keys - {"undeleted"}, deleted=("undeleted",)))
+    older = upserts.done()["after"]["table"]["version"]
+    records.produce(upserts.topic, told("2", *keys - {*deleted}, deleted=deleted))
+    newest = upserts.done()
+    prove(upserts.servers, upserts.checkpoint)
+    for key, statement in PLANTED.items():
+        for each in statement.split(";"):
+            where = {"key": f"key = CAST('{key}' AS BINARY)", "table": upserts.table, "older": older}
+            upserts.lake.sql(each.format(**where))
+    prove(upserts.servers, upserts.checkpoint)  # the versions that the ranges have left are as they were
+    upserts.says(newest, version=upserts.version)
+    code, found = audited(upserts.servers, upserts.checkpoint, capfd)
+    key_at = {f"{upserts.topic}[{each.partition}]@{each.offset}": each.key for each in records.read(upserts.topic)}
+    places = [(each["what"], key_at.get(each["record"], b"nobody")) for each in found["places"]]
+    wanted = [each for key in keys for each in FOUND.get(key, [(key, key)])]
+    assert (code, sorted(places), found["unknown"]) == (65, [(what, key.encode()) for what, key in sorted(wanted)], 0)
+    upserts.says(newest, version=9_999)
+    assert {each.verdict for each in audit_of(upserts.servers, upserts.checkpoint).ranges} == {"unknown"}
