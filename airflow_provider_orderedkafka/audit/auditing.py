@@ -2,10 +2,10 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import islice
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self
 
 from ..core.documents import Ledger, Report
 from ..core.notation.spelling import counted
@@ -37,6 +37,11 @@ class OfRange:
     open: bool = False
     may_be_doubled: int = 0
     of_columns: str = ""
+
+    @classmethod
+    def of(cls, report: Report, compared: Compared) -> Self:
+        doubled, columns = report.may_be_doubled, report.of_columns
+        return cls(report.range_id, compared, _output(report), may_be_doubled=doubled, of_columns=columns)
 
     @property
     def verdict(self) -> Verdict:
@@ -148,7 +153,7 @@ def audit(
             ready.append(report)
     for mine in upserts.values():
         compared_all = _upserted(mine, [*known, *reports.values()], clusters, most)
-        done |= {each.range_id: OfRange(each.range_id, compared_all[each.range_id], _output(each)) for each in mine}
+        done |= {each.range_id: OfRange.of(each, compared_all[each.range_id]) for each in mine}
     others: Counter[str] = Counter()
     silent = 0
     for part in _parts(ready):
@@ -156,8 +161,7 @@ def audit(
         found = outputs.read()
         for report in part:
             compared = _compared(report, clusters, found.pop(report.range_id), most)
-            found_of = OfRange(report.range_id, compared, _output(report), may_be_doubled=report.may_be_doubled)
-            done[report.range_id] = replace(found_of, of_columns=report.of_columns)
+            done[report.range_id] = OfRange.of(report, compared)
         others, silent = max(others, outputs.others, key=Counter.total), max(silent, outputs.silent)
     if ledger is not None:
         _follow(ledger, reports, done)

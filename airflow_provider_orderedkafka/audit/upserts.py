@@ -79,7 +79,7 @@ class Walk:
                         f"report is here has stopped at {partition.at(there)}: what was loaded between is not known"
                     )
             stood |= _span(each)[1]
-        if len({_table(each) for each in self.ranges}) > 1:
+        if len({_table(each) for each in (*self.ranges, self.newest)}) > 1:
             raise CannotReadError(f"the ranges of load {load!r} have gone into several tables, or by several keys")
 
     @cached_property

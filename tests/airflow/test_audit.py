@@ -163,7 +163,7 @@ def test_openlineage_is_told_what_a_load_read_and_wrote_and_what_an_audit_assert
     assert looked_at.keys() == {bench.topic, bench.output}
     asserted = looked_at[bench.output]["dataQualityAssertions"]["assertions"]
     wrong = [each["assertion"] for each in asserted if not each["success"]]
-    assert (len(asserted), wrong) == (6, ["no row is doubled"])
+    assert (len(asserted), wrong) == (10, ["no row is doubled"])
 
 
 LOAD = OrderedLoad("orders", topics=["orders"])

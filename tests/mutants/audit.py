@@ -231,4 +231,52 @@ MUTANTS = [
         {"None if arguments.range else where.ledger()": "None"},
         (f"{LOADS}::test_ranges_by_hand_with_a_row_limit_and_late_records_are_clean",),
     ),
+    (
+        "the last change of a key is that in the last partition",
+        f"{AUDIT}/upserts.py",
+        {'WITHIN: Final = ("offset", "code", "time", "turn")': 'WITHIN: Final = ("time", "offset", "code", "turn")'},
+        COMPARED,
+    ),
+    (
+        "a row that is of another change than the last one is fine",
+        f"{AUDIT}/upserts.py",
+        {"~self._same & (live == wanted)": "~live & ~live & self._same"},
+        COMPARED,
+    ),
+    (
+        "a deleted key that is shown is fine",
+        f"{AUDIT}/upserts.py",
+        {'"resurrected": live & ~wanted': '"resurrected": live & ~live'},
+        COMPARED,
+    ),
+    (
+        "of records that are gone nothing is unknown",
+        f"{AUDIT}/upserts.py",
+        {"self.done[home].leave_open(int(gone[at])": "self.done[home].leave_open(0"},
+        COMPARED,
+    ),
+    (
+        "keys that may have been deleted by what is gone are missing",
+        f"{AUDIT}/upserts.py",
+        {"known = mine[self._sure[mine]]": "known = mine"},
+        COMPARED,
+    ),
+    (
+        "rows that lie behind the place of the load are not looked for",
+        f"{AUDIT}/upserts.py",
+        {"np.flatnonzero(beyond)": "np.flatnonzero(beyond)[:0]"},
+        COMPARED,
+    ),
+    (
+        "ranges of upserts that nobody knows have changed nothing",
+        f"{AUDIT}/upserts.py",
+        {"!= start:\n                    raise": "!= start and not start:\n                    raise"},
+        COMPARED,
+    ),
+    (
+        "what a transform made is as good as compared",
+        f"{AUDIT}/upserts.py",
+        {'max(len(self.rows["at"]), 1)': "0"},
+        COMPARED,
+    ),
 ]

@@ -481,9 +481,10 @@ class History:
                 placed.append((times[code], code, ends[code], key, value, time))
                 ends[code] += 1
             self.reports.append(upserted(turn, start, ends))
-            spans = (np.array(each) for each in (start, ends, start, [-1, -1]))
-            source = Source(PARTITIONS, *spans, in_order(found, np.array([floor, floor]), 1_000))
-            self.sources[f"r{turn}"], floor = source, max(times) + 1
+            columns = in_order(found, np.array([floor, floor]), 1_000)
+            begin, end = np.array(start), np.array(ends)
+            self.sources[f"r{turn}"] = Source(PARTITIONS, begin, end, begin, np.array([-1, -1]), columns)
+            floor = max(times) + 1
             for change in sorted(placed, key=lambda change: change[:3]):
                 self.take(f"r{turn}", *change)
 
@@ -514,11 +515,14 @@ def upserted(turn: int, start: Sequence[int], stop: Sequence[int], stage: str = 
     return replace(a_report(planned, attempt=1), **{"destination": to, "after": after, **how})
 
 
+DAMAGES = ("older", "drop", "double", "live", "value", "time", "named", "offset")
+
+
 def without_deleted(rows: Iterable[dict[str, int]]) -> list[dict[str, int]]:
     return sorted((row for row in rows if row["live"]), key=lambda row: row["held"])
 
 
-@given(changes, changes, st.sampled_from(["older", "drop", "double", "live", "value", "time", "named", "offset"]), st.data())
+@given(changes, changes, st.sampled_from(DAMAGES), st.data())
 def test_a_table_of_upserts_is_clean_only_where_it_is_what_the_changes_make(first, second, what, data) -> None:
     history = History(first, second)
     assert history.told() == history.told(None, "r1") == {}
