@@ -3,6 +3,7 @@
 import json
 import random
 from collections.abc import Iterator
+from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,13 @@ import pytest
 from pyspark.sql import SparkSession
 from support.applications import Application
 from support.debezium import JSON, Connectors, Postgres, postgres, there
+from support.lake import Lake
 from support.messages import says
 from support.ranges import whole_range
 from support.records import Records
-from support.table_formats import rows_of
+from support.table_formats import DELTA, ICEBERG, Format, rows_of
 from support.topics import Topics
+from support.upserts import Upserts
 
 from airflow_provider_orderedkafka.decoding.formats import Decode, Json
 
@@ -172,6 +175,31 @@ def test_the_rows_come_to_what_the_database_has(
     events = len(records.read(f"{name}.public.items"))
     assert (report.rows_emitted, report.dead_letters) == (events, 0)
     assert (report.rows_read > events) == (name == "envelopes")  # heartbeats
+
+
+@pytest.mark.parametrize("format_", [DELTA, ICEBERG], ids=lambda each: each.name)
+def test_a_table_of_upserts_is_what_the_database_has_whatever_is_killed(
+    kafka: Any, written: None, database: Postgres, tmp_path: Path, format_: Format
+) -> None:
+    value, key = FORMS["envelopes"][1:]
+    lake = Lake(tmp_path, format_)
+    try:
+        upserts = Upserts(lake, kafka.bootstrap_servers, tmp_path, "envelopes.public.items", upsert=["id"])
+        decode = Decode(value=Json(value), key=Json(key)).to_text()
+        upserts.transform = ("--decode", decode, "--arrow-transform", "debezium", "--option", "maxOffsetsPerTrigger=60")
+        assert upserts.run(*upserts.transform, die="after")["code"] == "died"
+        upserts.done()
+        found = lake.sql(f"SELECT {', '.join(COLUMNS)} FROM {upserts.table} WHERE NOT _is_deleted")
+    finally:
+        lake.close()
+    assert {row["id"]: typed(in_python(row)) for row in found} == kept(database)
+
+
+def in_python(row: dict[str, Any]) -> list[Any]:
+    """The columns of a row of JSON, in which what is null is left out."""
+    moment = row.get("at")
+    values = {**row, "at": moment and datetime.fromisoformat(moment)}
+    return [values.get(name) for name in COLUMNS]
 
 
 @pytest.mark.parametrize(

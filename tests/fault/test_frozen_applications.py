@@ -21,11 +21,13 @@ from support.table_formats import DELTA, ICEBERG, Format
 from support.topics import Topics
 
 from airflow_provider_orderedkafka.core import lifecycle
+from airflow_provider_orderedkafka.core.documents import Upsert
 from airflow_provider_orderedkafka.loads.loading import hear
 from airflow_provider_orderedkafka.locations import read_report
 from airflow_provider_orderedkafka.outputs import FilesOutput
 from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
 from airflow_provider_orderedkafka.spark.state.hadoop_state import HadoopState
+from airflow_provider_orderedkafka.spark.tables.table import LakeTable
 from airflow_provider_orderedkafka.spark.tables.table_formats import DeltaTable, Files, IcebergTable
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(600)]
@@ -46,11 +48,15 @@ class Frozen:
     def to_files(self) -> Load:
         return self._load("ordered_table.py", "--output", as_argument(FilesOutput(str(self.folder / "table"))))
 
-    def to_lake(self, of: Format) -> Load:
-        output = of.output(self.folder, "orders")
+    def to_lake(self, of: Format, **given: Any) -> Load:
+        output = of.output(self.folder, "orders", **given)
         conf = [part for item in of.settings(self.folder).items() for part in ("--conf", "=".join(item))]
         how = {"submit": ("--master", "local[2]", *conf), "home": of.home()}
         return self._load("ordered_table.py", "--output", as_argument(output), **how)
+
+    def to_upserts(self, of: Format) -> Load:
+        self.loaded = replace(self.loaded, upsert=Upsert("by hand/one", "first"))
+        return self.to_lake(of, upsert=["key"])
 
     def to_topic(self, *argv: str) -> Load:
         self.output = self.topics.create("out", PARTITIONS)
@@ -86,6 +92,7 @@ def around(
 
 
 NOTE, COUNTS = Checkpoint.put_note, Checkpoint.put_counts
+MERGED = Moment(LakeTable.merge, "call", 2)
 
 
 @pytest.mark.parametrize(
@@ -120,6 +127,22 @@ def test_an_iceberg_table_that_another_attempt_has_finished_loses_nothing(
     [found] = load.audit().ranges
     assert {what for what, count in found.compared.counts.items() if count} <= {"doubled"}, found
     assert found.compared.counts["doubled"] <= load.report().may_be_doubled
+
+
+@pytest.mark.parametrize(
+    ("to", "moment"),
+    [
+        *around("Delta", lambda frozen: frozen.to_upserts(DELTA), NOTE, LakeTable.merge, quick=MERGED),
+        *around("Iceberg", lambda frozen: frozen.to_upserts(ICEBERG), NOTE, LakeTable.merge, quick=MERGED),
+    ],
+)
+def test_a_table_of_upserts_that_another_attempt_has_finished_stays_its_topic(
+    kafka: Any, topics: Topics, records: Records, tmp_path: Path, to: Callable[[Frozen], Load], moment: Moment
+) -> None:
+    load = to(Frozen(kafka, topics, records, tmp_path))
+    finish_beside(load, moment)
+    assert load.report().may_be_doubled == 0
+    load.prove()
 
 
 LARGE = 40_000
