@@ -207,7 +207,7 @@ def commit(books: Books, range_id: str | None, mirror: Mirror) -> CommitResult:
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """Word of a committed range: `more` of its rows may be doubled than its `outcome` had, and the `ledger` now has."""
+    """Word of a committed range: `more` rows may be doubled than its `outcome` had, and the `ledger` has them now."""
 
     ledger: Ledger
     outcome: Outcome

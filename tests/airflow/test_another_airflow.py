@@ -1,4 +1,4 @@
-"""An older Airflow loads, and is upgraded while a range is open: its home, its database and the load's ledger stay."""
+"""A range that an Airflow has left open: an older one, which is upgraded; or one that died beside another one."""
 
 import json
 import os
@@ -6,13 +6,17 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from importlib.metadata import version
 from pathlib import Path
 
+import psutil
 import pytest
 from support.another_spark import ROOT, environment
 from support.applications import events
+from support.audited import prove
 from support.bench import APPLICATION as QUICK
+from support.bench import HELD
 from support.outputs import FLAWLESS, check, expected_of
 
 from airflow_provider_orderedkafka.locations import ledger_in
@@ -132,8 +136,45 @@ def test_a_range_that_an_older_airflow_began_is_finished_after_the_upgrade(kafka
     assert check(expected_of(records, source), records.read(output)) == FLAWLESS
 
 
-def run_in(python: Path, home: Path, servers: str, *commands: tuple[str, ...]) -> str:
-    """Run commands of an environment's Airflow; what it said."""
+@pytest.mark.parametrize("spark_too", [True, False], ids=["with its Spark", "but for its Spark"])
+def test_what_an_airflow_that_was_killed_left_open_another_one_refuses_by_name_and_ends_as_its_heir(
+    kafka, dag_of, records, tmp_path, ledgers, spark_too
+):
+    application = shutil.copy(HELD, tmp_path)
+    home, source, output = dag_of(application)
+    heir, python, servers = tmp_path / "heir", Path(sys.prefix), kafka.bootstrap_servers
+    assert run_in(python, home, servers, MIGRATE)
+    heir.mkdir()
+    (heir / "dags").symlink_to(home / "dags")
+    shutil.copy(home / "airflow.db", heir)
+    died = started(python, home, servers, RUN, tmp_path / "died.log")
+    try:
+        while not (tmp_path / "held").exists():
+            assert died.poll() is None, (tmp_path / "died.log").read_text()
+            time.sleep(0.1)
+    finally:
+        family = [died, *died.children(recursive=True)]
+        left = [each for each in family if not spark_too and "SparkSubmit" in " ".join(each.cmdline())]
+        left += [each for parent in left for each in parent.children(recursive=True)]
+        for each in set(family) - set(left):
+            each.kill()
+        died.wait(30)
+    opened = ledger_in("upgraded", ledgers).ledger().open
+    airflow = opened.owner.rpartition("@")[2]
+
+    assert airflow in run_in(python, heir, servers, RUN)
+    assert ledger_in("upgraded", ledgers).ledger().open == opened
+    (tmp_path / "go on").touch()
+    said = run_in(python, heir, servers, ("variables", "set", "orderedkafka_airflow", airflow), RUN)
+    ledger = ledger_in("upgraded", ledgers).ledger()
+    assert (ledger.revision, ledger.rows_emitted, ledger.open) == (1, COUNT, None), said
+    assert ledger.outcomes[-1].range_id == opened.range_id
+    assert check(expected_of(records, source), records.read(output)) == FLAWLESS
+    prove(servers, Path(opened.checkpoint))
+
+
+def started(python: Path, home: Path, servers: str, command: tuple[str, ...], log: Path) -> psutil.Popen:
+    """A command of an environment's Airflow, which writes to this log."""
     ours = ("AIRFLOW", "PYTHONPATH", "PYSPARK_PYTHON", "SPARK_SUBMIT_OPTS")
     settings = {
         "AIRFLOW_HOME": str(home),
@@ -142,16 +183,14 @@ def run_in(python: Path, home: Path, servers: str, *commands: tuple[str, ...]) -
         "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": servers}}),
     }
     kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
-    said = ""
+    with log.open("ab") as out:
+        argv = [python / "bin" / "airflow", *command]
+        return psutil.Popen(argv, env=kept | settings, stdout=out, stderr=subprocess.STDOUT)
+
+
+def run_in(python: Path, home: Path, servers: str, *commands: tuple[str, ...]) -> str:
+    """Run commands of an environment's Airflow; what it said."""
+    log = home / "said.log"
     for command in commands:
-        done = subprocess.run(
-            [python / "bin" / "airflow", *command],
-            env=kept | settings,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=400,
-            check=False,
-        )
-        said += done.stdout
-    return said
+        started(python, home, servers, command, log).wait(400)
+    return log.read_text()

@@ -3,10 +3,12 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -14,6 +16,8 @@ import pytest
 from botocore.session import Session
 from support import dataproc, services
 from support.applications import events
+from support.audited import audit_of
+from support.bench import HELD
 from support.certificates import Authority
 from support.leaner import WITHOUT_AIRFLOW, environment_without
 from support.messages import naming, says
@@ -26,6 +30,7 @@ from airflow_provider_orderedkafka.core.codec import unpacked
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.job import LONGEST, Job, bundle_name
 from airflow_provider_orderedkafka.spark.bundle import build_code
+from airflow_provider_orderedkafka.spark.session.starting import in_background
 from airflow_provider_orderedkafka.tools.doctor import connections as the_doctor
 
 DAG = """
@@ -296,6 +301,42 @@ def test_a_task_that_is_killed_leaves_no_second_writer_and_a_clear_goes_on(
     assert runs.state("1") == "failed", runs.printed("1")
     assert (ledger_of(load).revision, ledger_of(load).rows_emitted) == (1, 600)
     assert check_rows(expected_of(records, load), records.read(output), 1) == FLAWLESS
+
+
+@pytest.mark.fault
+@pytest.mark.timeout(900)
+def test_a_task_that_its_service_s_timeout_cuts_while_the_driver_writes_loses_nothing_and_doubles_nothing_uncounted(
+    emr_serverless, runs, code, dag_file, topics, records, ledger_of, states, tmp_path, monkeypatch, kafka, connections
+):
+    load, output, state = topics.create("in", 3), topics.create("out", 3), runs.state
+    records.produce(load, events(6_000, 1))
+    shutil.copy(HELD, code / "flaky.py")
+    dag_of = partial(DAG.format, load=load, output=output, checkpoint=f"file://{tmp_path}/checkpoints")
+
+    def state_once_it_writes(run):
+        while state(run) == "running" and not (code / "held").exists():
+            time.sleep(0.1)
+        return state(run)
+
+    def go_on_once_another_attempt_has_begun():
+        while len([*tmp_path.glob("checkpoints/*/lease/0*.json")]) < 2:
+            time.sleep(0.1)
+        (code / "go on").touch()
+
+    monkeypatch.setattr(runs, "state", state_once_it_writes)
+    cut = dag_of(spark=emr_serverless.replace("'waiter_delay': 1", "'waiter_delay': 1, 'waiter_max_attempts': 3"))
+    assert (states(dag_file(cut).test())[f"{load}.load"], state("1")) == ("failed", "running"), runs.printed("1")
+    in_background(go_on_once_another_attempt_has_begun)
+    dag = dag_file(dag_of(spark=emr_serverless))
+    assert set(states(dag.test()).values()) == {"success"}, runs.printed("2")
+    while state("1") == "running":
+        time.sleep(0.1)
+    dag.test()
+    [outcome] = ledger_of(load).outcomes
+    [found] = audit_of(kafka.bootstrap_servers, tmp_path / "checkpoints" / outcome.range_id).ranges
+    assert {what for what, count in found.compared.counts.items() if count} <= {"doubled", "unknown"}, found
+    assert len(records.read(output)) - 6_000 == found.compared.counts["doubled"] <= outcome.may_be_doubled
+    assert (outcome.rows, outcome.may_be_doubled) == (6_000, found.may_be_doubled)
 
 
 ORDERS = OrderedLoad("orders", topics=["orders"])

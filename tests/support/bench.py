@@ -7,6 +7,7 @@ from pathlib import Path
 from support.records import Record
 
 APPLICATION = Path(__file__).parents[1] / "airflow" / "apps" / "quick.py"
+HELD = Path(__file__).parents[1] / "fault" / "apps" / "held.py"
 EARLY = 1_700_000_000_000
 
 SOURCE = """
