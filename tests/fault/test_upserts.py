@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from support.audited import audit_of, audited, prove
+from support.histories import HISTORIES, History, side_by_side
 from support.lake import Lake
 from support.records import Record, Records
 from support.table_formats import DELTA, ICEBERG
@@ -84,7 +85,7 @@ def test_a_rewind_with_another_transform_gives_the_last_row_of_each_key_its_valu
     found = upserts.done(again=True)
     assert found["changes"]["inserted"] == 0
     assert upserts.rows() == upserts.expected(records)
-    assert {json.loads(value)["version"] for value in upserts.values()} == {2}
+    assert {json.loads(value)["version"] for _, value in upserts.values()} == {2}
 
 
 def test_two_attempts_that_insert_one_new_key_at_once_make_one_row(upserts: Upserts, records: Records) -> None:
@@ -147,3 +148,24 @@ def test_an_audit_finds_each_fault_in_a_table_with_its_place_and_nothing_in_what
     assert (code, sorted(places), found["unknown"]) == (65, [(what, key.encode()) for what, key in sorted(wanted)], 0)
     upserts.says(newest, version=9_999)
     assert {each.verdict for each in audit_of(upserts.servers, upserts.checkpoint).ranges} == {"unknown"}
+
+
+@pytest.fixture(scope="module")
+def lived(
+    lake: Lake, kafka: Any, records: Records, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, list[tuple[str, str]]]:
+    """What our tables have in the end of each history."""
+    found = {}
+    for histories in side_by_side():
+        topic = Topics(kafka.bootstrap_servers, "lived").create("lived", 2)
+        folder = tmp_path_factory.mktemp("lived")
+        upserts = Upserts(lake, kafka.bootstrap_servers, folder, topic, **histories[0].output)
+        upserts.live(histories, records)
+        found |= {each.name: each.of(upserts.values()) for each in histories}
+    return found
+
+
+@pytest.mark.parametrize("history", HISTORIES, ids=lambda each: each.name)
+def test_reported_of_other_tools(history: History, lived: dict[str, list[tuple[str, str]]]) -> None:
+    """See `History.report`."""
+    assert lived[history.name] == sorted((history.right if history.here is None else history.here).items())

@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPar
 from airflow_provider_orderedkafka.loads import ledger_operations
 from airflow_provider_orderedkafka.spark.application import by_hand
 from airflow_provider_orderedkafka.storage import LocalState
+from support.histories import Change, History, runs
 from support.lake import Lake
 from support.outputs import in_order
 from support.plain import as_argument
@@ -31,6 +33,11 @@ def changes(count: int, chance: random.Random, *, begin: int = 0, stay: bool = F
         time = START + number * 10 - chance.choice((0, 0, chance.randrange(1_000)))
         found.append(Record(value, time, partition, f"k{key}".encode()))
     return found
+
+
+def recorded(change: Change) -> Record:
+    value = None if change.value is None else change.value.encode()
+    return Record(value, START + change.time, change.partition, change.key.encode())
 
 
 class Upserts:
@@ -71,12 +78,15 @@ class Upserts:
         person = ledger_operations.Person("someone", "a test", 0, lambda _: False)
         ledger_operations.rewind(store, by_hand.Alone(), person, ledger_operations.rewound_place(ledger, offsets))
 
-    def replay(self) -> None:
-        """All that was loaded, as one more range."""
+    def replay(self, ends: dict[int, int] | None = None) -> None:
+        """All that was loaded, or up to there, as one more range."""
         ledger = by_hand.store_of(LocalState(self.checkpoint)).ledger()
         assert ledger is not None
         upsert = Upsert(f"{ledger.load}/{ledger.instance}", "again")
         loaded = replace(whole_range(self.servers, self.topic), id=f"r-{self.folder.name}", upsert=upsert)
+        if ends is not None:
+            offsets = Offsets({TopicPartition(self.topic, partition): end for partition, end in ends.items()})
+            loaded = replace(loaded, end=replace(loaded.end, offsets=offsets))
         where = ("--checkpoint", str(self.folder / "replay"), "--output", as_argument(self.output))
         option = ("--option", f"kafka.bootstrap.servers={self.servers}")
         ended = self.lake.load(*where, *option, "--range", loaded.to_text())
@@ -94,10 +104,24 @@ class Upserts:
         report["after"]["table"]["version"] = version
         (self.checkpoint / report["range_id"] / "report.json").write_text(json.dumps(report))
 
-    def values(self) -> list[str]:
-        """Those of rows that are not deleted."""
-        found = self.lake.sql(f"SELECT decode(value, 'utf-8') AS value FROM {self.table} WHERE NOT _is_deleted")
-        return [row["value"] for row in found]
+    def live(self, histories: Sequence[History], records: Records) -> None:
+        """Live through what users of other tools reported, of one kind."""
+        then, batch, ends = histories[0].then, histories[0].batch, []
+        each_run = runs(histories)
+        for number, changes in enumerate(each_run, 1):
+            records.produce(self.topic, [recorded(change) for change in changes])
+            ends.append(records.ends(self.topic))
+            if then == "killed" and number == len(each_run):
+                assert self.run(die="after")["code"] == "died"
+            assert self.run("--option", f"maxOffsetsPerTrigger={batch}")["code"] == 0
+        if then == "replayed":
+            self.replay(ends[0])
+
+    def values(self) -> list[tuple[str, str]]:
+        """Keys and values of rows that are not deleted."""
+        there = f"FROM {self.table} WHERE NOT _is_deleted"
+        found = self.lake.sql(f"SELECT decode(key, 'utf-8') AS key, decode(value, 'utf-8') AS value {there}")
+        return [(row["key"], row["value"]) for row in found]
 
     def rows(self) -> dict[str, tuple[str, int]]:
         """The table's rows by key, without those of deleted ones: from which record each is."""
