@@ -169,7 +169,8 @@ def _check_named(name: str, text: Any) -> None:
         )
     module, _, function = str(text).partition(":")
     if not all(part.isidentifier() for part in (*module.split("."), function)):
-        raise SettingError(f"{name} must be 'module:function', such as 'my_transforms:enrich', found {text!r}")
+        hint = f": that is an arrow_transform={text!r}" if str(text) in SHIPPED else ""
+        raise SettingError(f"{name} must be 'module:function', such as 'my_transforms:enrich', found {text!r}{hint}")
 
 
 @dataclass(frozen=True, slots=True)

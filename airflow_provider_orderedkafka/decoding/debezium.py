@@ -18,6 +18,7 @@ from uuid import UUID
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..core.notation.spelling import counted
 from ..errors import SettingError
 from ..kafka.provenance import DELETED, ERROR, SOURCE
 
@@ -69,7 +70,7 @@ def unwrap(batch: Any, unavailable: str = UNAVAILABLE) -> Any:
     if events.marked:  # without a key a delete says before, and its tombstone nothing
         apart = pc.or_(apart, pc.and_(tombs, key.is_null()))
     for topic, count in Counter(topics.filter(apart).to_pylist()).items():
-        _log.warning("left out %d records of %r, which are no changes of rows", count, topic)
+        _log.warning("left out %s of %r, no change of a row", counted(count, "record"), topic)
     made = {**rows, DELETED: gone, SOURCE: batch.column(SOURCE), ERROR: why}
     return pa.RecordBatch.from_pydict(made).filter(pc.invert(apart))
 

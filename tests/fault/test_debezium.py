@@ -3,27 +3,34 @@
 import json
 import random
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime
 from decimal import Decimal
+from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import pytest
+from confluent_kafka import KafkaException
 from pyspark.sql import SparkSession
 from support.applications import Application
-from support.debezium import JSON, Connectors, Postgres, postgres, there
+from support.debezium import Connectors, Postgres, avro, postgres, there
+from support.debezium import json as with_json
 from support.lake import Lake
 from support.messages import says
 from support.ranges import whole_range
 from support.records import Records
+from support.registry import registry
 from support.table_formats import DELTA, ICEBERG, Format, rows_of
 from support.topics import Topics
 from support.upserts import Upserts
 
-from airflow_provider_orderedkafka.decoding.formats import Decode, Json
+from airflow_provider_orderedkafka.decoding.formats import Avro, Decode, Json
 
 pytestmark = [
-    *(pytest.mark.fault, pytest.mark.nightly, pytest.mark.timeout(600)),
+    *(pytest.mark.fault, pytest.mark.nightly, pytest.mark.timeout(900)),
     pytest.mark.skipif(not there(), reason="needs PostgreSQL: apt-get install postgresql"),
 ]
 
@@ -33,17 +40,27 @@ ENDED = 1_000_000
 """The key of the last row of a phase."""
 
 AS_TEXT = {"decimal.handling.mode": "string"}
-SCHEMAS = {**JSON, "key.converter.schemas.enable": "true", "value.converter.schemas.enable": "true"}
 FLAT = {"transforms": "unwrap", "transforms.unwrap.type": "io.debezium.transforms.ExtractNewRecordState"}
 MARKED = {"transforms.unwrap.delete.tombstone.handling.mode": "rewrite", "transforms.unwrap.add.fields": "op"}
-NAMED = {"heartbeat.interval.ms": "200", "provide.transaction.metadata": "true", "skipped.operations": "none"}
+NAMED = {"heartbeat.interval.ms": "200", "skipped.operations": "none"}
 
-FORMS: dict[str, tuple[dict[str, str], str, str]] = {
-    "envelopes": ({**AS_TEXT, **NAMED}, f"op string, after struct<{ROW}>", "id int"),
-    "payloads": ({**AS_TEXT, **SCHEMAS}, f"payload struct<op string, after struct<{ROW}>>", "payload struct<id int>"),
-    "marked": ({**AS_TEXT, **FLAT, **MARKED}, f"{ROW}, `__op` string", "id int"),
-    "bare": ({**AS_TEXT, **FLAT}, ROW, "id int"),
+KEY = Json("id int")
+FORMS: dict[str, tuple[dict[str, str], Decode]] = {
+    "envelopes": ({**AS_TEXT, **NAMED}, Decode(key=KEY, value=Json(f"op string, after struct<{ROW}>"))),
+    "payloads": (
+        {**AS_TEXT, **with_json("true")},
+        Decode(key=Json("payload struct<id int>"), value=Json(f"payload struct<op string, after struct<{ROW}>>")),
+    ),
+    "marked": ({**AS_TEXT, **FLAT, **MARKED}, Decode(key=KEY, value=Json(f"{ROW}, `__op` string"))),
+    "bare": ({**AS_TEXT, **FLAT}, Decode(key=KEY, value=Json(ROW))),
+    "framed": ({}, Decode(key=Avro(registry="main"), value=Avro(registry="main"))),
 }
+
+
+@pytest.fixture(scope="module")
+def schemas(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with registry(tmp_path_factory.mktemp("registry")) as url:
+        yield url
 
 
 @pytest.fixture(scope="module")
@@ -59,8 +76,11 @@ def database() -> Iterator[Postgres]:
 
 
 @pytest.fixture(scope="module")
-def connectors(kafka: Any, database: Postgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connectors]:
-    settings = {name: own for name, (own, _, _) in FORMS.items()}
+def connectors(
+    kafka: Any, database: Postgres, schemas: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Connectors]:
+    settings = {name: own for name, (own, _) in FORMS.items()}
+    settings["framed"] = avro(schemas)
     found = Connectors(tmp_path_factory.mktemp("debezium"), kafka.bootstrap_servers, database, settings)
     try:
         yield found
@@ -110,7 +130,7 @@ def kept(database: Postgres) -> dict[int, tuple[Any, ...]]:
 def typed(values: Any) -> tuple[Any, ...]:
     key, name, price, at, tags, note = values
     moment = at if at is None or isinstance(at, str) else at.replace(tzinfo=None).isoformat()
-    return key, name, None if price is None else Decimal(price), moment and moment.rstrip("0"), tags, note
+    return key, name, None if price is None else Decimal(price), moment and moment.rstrip("Z").rstrip("0"), tags, note
 
 
 def folded(folder: Path) -> dict[int, tuple[Any, ...]]:
@@ -123,13 +143,11 @@ def folded(folder: Path) -> dict[int, tuple[Any, ...]]:
     return found
 
 
-def load(app: Application, name: str, table: str, columns: tuple[str, str], *more: str) -> Any:
-    value, key = columns
-    decode = Decode(value=Json(value), key=Json(key)).to_text()
+def load(app: Application, name: str, table: str, decode: Decode, *more: str) -> Any:
     topics = [f"{name}.public.{table}"] + [f"__debezium-heartbeat.{name}"] * (name == "envelopes")
     loaded = whole_range(app.servers, *topics, batch_offsets=50)
     output = ("--output", f"parquet:{app.folder / 'table'}")
-    return app.load(loaded, *output, "--decode", decode, "--arrow-transform", "debezium", *more)
+    return app.load(loaded, *output, "--decode", decode.to_text(), "--arrow-transform", "debezium", *more)
 
 
 @pytest.fixture(scope="module")
@@ -158,19 +176,29 @@ def written(connectors: Connectors, database: Postgres, records: Records) -> Non
 def ended(connectors: Connectors, database: Postgres, records: Records, key: int) -> None:
     database.sql(f"INSERT INTO items (id) VALUES ({key}); INSERT INTO emptied VALUES ({key})")
     for name in FORMS:
+        in_key = encoded(key) if name == "framed" else b"%d" % key
         for table in ("items", "emptied"):
-            connectors.wait(lambda topic=f"{name}.public.{table}": told(records, topic, key))  # type: ignore[misc]
+            connectors.wait(partial(told, records, f"{name}.public.{table}", in_key))
 
 
-def told(records: Records, topic: str, key: int) -> bool:
-    return any(str(key) in str(each.key) for each in records.read(topic))
+def encoded(number: int) -> bytes:
+    """As Avro writes it."""
+    out = BytesIO()
+    fastavro.schemaless_writer(out, "int", number)
+    return out.getvalue()
+
+
+def told(records: Records, topic: str, key: bytes) -> bool:
+    with suppress(KafkaException):  # the connector makes the topic with its first event
+        return any(key in (each.key or b"") for each in records.read(topic))
+    return False
 
 
 @pytest.mark.parametrize("name", FORMS)
 def test_the_rows_come_to_what_the_database_has(
-    app: Application, written: None, database: Postgres, records: Records, name: str
+    app: Application, written: None, database: Postgres, records: Records, schemas: str, name: str
 ) -> None:
-    report = load(app, name, "items", FORMS[name][1:])
+    report = load(app, name, "items", FORMS[name][1], "--option", f"registry.url={schemas}")
     assert folded(app.folder / "table") == kept(database)
     events = len(records.read(f"{name}.public.items"))
     assert (report.rows_emitted, report.dead_letters) == (events, 0)
@@ -219,11 +247,11 @@ def test_what_does_not_tell_a_row_ends_the_load_with_its_place_or_is_a_dead_lett
     columns: str,
     said: str,
 ) -> None:
-    form = (f"op string, after struct<{columns}>", "id int")
+    form = Decode(key=KEY, value=Json(f"op string, after struct<{columns}>"))
     with pytest.raises(SystemExit):
         load(app, "envelopes", table, form)
     assert says(capsys.readouterr().err, f"envelopes.public.{table}[ ... ]@ ... {said}")
-    app.checkpoint = app.folder / "another"
+    app = Application(app.servers, app.folder / "again")
     report = load(
         app, "envelopes", table, form, "--bad-records", "5", "--dead-letters", (dead := topics.create("dead"))
     )

@@ -15,6 +15,7 @@ from pathlib import Path
 from airflow_provider_orderedkafka.tools.doctor.installed import find_java
 from broker.fetching import cache_directory, missing, run_ivy
 from broker.ports import HOST, free_port
+from support.registry import VERSION
 
 DEBEZIUM, CONNECT = "3.2.0.Final", "4.1.1"
 """The newest Debezium that runs with Java 17, and a Connect that it knows."""
@@ -22,16 +23,32 @@ DEBEZIUM, CONNECT = "3.2.0.Final", "4.1.1"
 MODULES = {
     "org.apache.kafka#connect-runtime": CONNECT,
     "org.apache.kafka#connect-json": CONNECT,
-    "org.slf4j#slf4j-simple": "1.7.36",
+    "org.slf4j#slf4j-simple": "2.0.6",
     "io.debezium#debezium-connector-postgres": DEBEZIUM,
+    "io.apicurio#apicurio-registry-utils-converter": VERSION,
 }
-CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
-JSON = {
-    each: value
-    for side in ("key", "value")
-    for each, value in ((f"{side}.converter", CONVERTER), (f"{side}.converter.schemas.enable", "false"))
-}
-"""Of a worker, and of a connector that has converters of its own."""
+
+
+def converters(name: str, **settings: str) -> dict[str, str]:
+    """Of keys and values."""
+    own = {"": name, **{f".{each}": value for each, value in settings.items()}}
+    return {f"{side}.converter{each}": value for side in ("key", "value") for each, value in own.items()}
+
+
+def json(schemas: str) -> dict[str, str]:
+    return converters("org.apache.kafka.connect.json.JsonConverter", **{"schemas.enable": schemas})
+
+
+def avro(registry: str) -> dict[str, str]:
+    """As Confluent's serialiser writes it."""
+    settings = {"url": f"{registry.partition('/ccompat')[0]}/registry/v2", "auto-register": "true"}
+    settings |= {"find-latest": "true", "as-confluent": "true", "use-id": "contentId", "headers.enabled": "false"}
+    own = converters(
+        "io.apicurio.registry.utils.converter.AvroConverter",
+        **{f"apicurio.registry.{name}": value for name, value in settings.items()},
+    )
+    return {**own, "schema.name.adjustment.mode": "avro"}
+
 
 PROGRAMS = Path("/usr/lib/postgresql")
 SECONDS = 120
@@ -98,11 +115,11 @@ class Connectors:
             "offset.storage.file.filename": str(self.folder / "offsets"),
             "offset.flush.interval.ms": "500",
             "plugin.discovery": "only_scan",
-            **JSON,
+            **json("false"),
         }
         files = [self._file("worker", worker)]
         files += [self._file(name, {**self._connector(name), **own}) for name, own in self.settings.items()]
-        program = [str(find_java().executable), "-Xmx600m", "-XX:TieredStopAtLevel=1", "-cp", f"{_jars()}/*"]
+        program = [str(find_java().executable), "-Xmx800m", "-XX:TieredStopAtLevel=1", "-cp", f"{_jars()}/*"]
         with (self.folder / "log").open("ab") as out:
             self.process = subprocess.Popen(
                 [*program, "org.apache.kafka.connect.cli.ConnectStandalone", *files],

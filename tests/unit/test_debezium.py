@@ -131,10 +131,10 @@ def test_what_is_no_change_of_a_row_gives_none_and_is_counted(caplog):
     found, bad = made([*OTHERS, SCHEMA], "op string, after struct<id string>, ddl string, status string", "id string")
     assert (found, bad) == ([], [])
     assert {(record.args[1], record.args[0]) for record in caplog.records} == {
-        ("__debezium-heartbeat.plain", 2),
-        ("plain.message", 1),
-        ("plain.transaction", 2),
-        ("shop", 1),
+        ("__debezium-heartbeat.plain", "2 records"),
+        ("plain.message", "1 record"),
+        ("plain.transaction", "2 records"),
+        ("shop", "1 record"),
     }
 
 
@@ -243,3 +243,5 @@ def test_its_short_name_is_that_of_the_function_and_no_file_of_ones_own_is_neede
     named = Rows(arrow_transform="debezium")
     assert named == Rows(arrow_transform=f"{unwrap.__module__}:{unwrap.__name__}")
     assert shipped_with("orders", tmp_path, named) is None
+    with pytest.raises(SettingError, match="arrow_transform='debezium'"):
+        Rows(transform="debezium")
