@@ -1,11 +1,20 @@
-"""One Airflow in processes of its own for all the tests that need one."""
+"""One Airflow in processes of its own for all the tests that need one, and a lake of each format."""
 
+import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from support.applications import events
+from support.lake import Lake, Loading, MakeLoading
+from support.outputs import Position, expected_of
+from support.ranges import whole_range
+from support.records import Records
+from support.table_formats import DELTA, ICEBERG
+from support.topics import Topics
 
 if TYPE_CHECKING:
     from support.airflow_loads import LoadInAirflow
@@ -91,3 +100,30 @@ def story(
     played = {name: pool.submit(play, load, rest, airflow) for name, play in request.module.STORIES.items()}
     yield lambda name: played[name].result()
     pool.shutdown(wait=False, cancel_futures=True)  # what nobody waits for ends with Airflow
+
+
+@pytest.fixture(scope="module", params=[DELTA, ICEBERG], ids=lambda each: each.name)
+def lake(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
+    found = Lake(tmp_path_factory.mktemp("lake"), request.param)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def loading(lake: Lake, kafka: Any, topics: Topics, records: Records, tmp_path: Path) -> MakeLoading:
+    source = topics.create("a", 3)
+    records.produce(source, events(90, 1))
+    name = f"orders_{uuid.uuid4().hex}"
+
+    def make(**output: Any) -> Loading:
+        loaded = replace(whole_range(kafka.bootstrap_servers, source, batch_offsets=40), id=f"r-{tmp_path.name}")
+        table = lake.format.output(lake.folder, name, **output)
+        return Loading(lake, kafka.bootstrap_servers, tmp_path, loaded, table)
+
+    return make
+
+
+@pytest.fixture
+def expected(loading: MakeLoading, records: Records) -> list[Position]:
+    [topic] = loading().loaded.topics
+    return sorted(each.position for each in expected_of(records, topic))

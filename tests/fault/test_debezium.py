@@ -209,11 +209,10 @@ def test_the_rows_come_to_what_the_database_has(
 def test_a_table_of_upserts_is_what_the_database_has_whatever_is_killed(
     kafka: Any, written: None, database: Postgres, tmp_path: Path, format_: Format
 ) -> None:
-    value, key = FORMS["envelopes"][1:]
     lake = Lake(tmp_path, format_)
     try:
         upserts = Upserts(lake, kafka.bootstrap_servers, tmp_path, "envelopes.public.items", upsert=["id"])
-        decode = Decode(value=Json(value), key=Json(key)).to_text()
+        decode = FORMS["envelopes"][1].to_text()
         upserts.transform = ("--decode", decode, "--arrow-transform", "debezium", "--option", "maxOffsetsPerTrigger=60")
         assert upserts.run(*upserts.transform, die="after")["code"] == "died"
         upserts.done()

@@ -9,17 +9,16 @@ import re
 import shutil
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.applications import events
-from support.audited import audit_of, audited, counted
-from support.lake import Lake, Loading
-from support.outputs import Position, expected_of
+from support.audited import audited, counted
+from support.lake import Lake, Loading, MakeLoading, added_with
+from support.outputs import Position
 from support.plain import as_argument
 from support.ranges import whole_range
 from support.records import Record, Records
@@ -30,7 +29,6 @@ from airflow_provider_orderedkafka.core.commits import IDENTITY
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(900)]
 
-MakeLoading = Callable[..., Loading]
 POSITIONS = ("--transform", "support.transforms:positions")
 OWN = "offset BIGINT, topic STRING, partition INT, order_time TIMESTAMP, more STRING"
 SMALL = 600
@@ -40,33 +38,6 @@ SMALL = 600
 def of(*formats: Any) -> Any:
     """The formats that a test is of, if not of both."""
     return pytest.mark.parametrize("lake", formats, indirect=True, ids=lambda each: each.name)
-
-
-@pytest.fixture(scope="module", params=[DELTA, ICEBERG], ids=lambda each: each.name)
-def lake(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
-    found = Lake(tmp_path_factory.mktemp("lake"), request.param)
-    yield found
-    found.close()
-
-
-@pytest.fixture
-def loading(lake: Lake, kafka: Any, topics: Topics, records: Records, tmp_path: Path) -> MakeLoading:
-    source = topics.create("a", 3)
-    records.produce(source, events(90, 1))
-    name = f"orders_{uuid.uuid4().hex}"
-
-    def make(**output: Any) -> Loading:
-        loaded = replace(whole_range(kafka.bootstrap_servers, source, batch_offsets=40), id=f"r-{tmp_path.name}")
-        table = lake.format.output(lake.folder, name, **output)
-        return Loading(lake, kafka.bootstrap_servers, tmp_path, loaded, table)
-
-    return make
-
-
-@pytest.fixture
-def expected(loading: MakeLoading, records: Records) -> list[Position]:
-    [topic] = loading().loaded.topics
-    return sorted(each.position for each in expected_of(records, topic))
 
 
 def one_after_the_other(files: Iterable[list[tuple[Any, ...]]]) -> list[tuple[Any, ...]]:
@@ -344,79 +315,6 @@ def test_a_table_of_ones_own_keeps_its_layout_and_lacks_no_column(
     assert load.positions() == expected
     assert lake.sql(f"SELECT DISTINCT more FROM {load.table}") == [{}]
     assert {file.parent.name for file in load.files()} == {"partition=0", "partition=1", "partition=2"}
-
-
-def added_with(said: str) -> str:
-    """The statement that is the way out."""
-    [statement] = re.findall(r"add it with (ALTER TABLE .*), or by new_columns='add'", said)
-    return str(statement)
-
-
-GROWN = ("--transform", "support.transforms:grown")
-OLD = "s STRUCT<a: {0}, z: STRING>, l ARRAY<STRUCT<a: {0}>>, m MAP<STRING, STRUCT<a: {0}>>, n {0}"
-NEW = ["s.b", "l.element.b", "m.value.b", "state"]
-
-
-def table_of(load: Loading, kind: str, identity: str = f", {IDENTITY} {STRUCT}") -> None:
-    load.lake.sql(f"CREATE TABLE {load.table} ({OWN}, {OLD.format(kind)}{identity}) USING {load.lake.format.name}")
-
-
-def as_range(load: Loading, name: str, **output: Any) -> Loading:
-    """Another range of the same records, into the same table."""
-    load.loaded, load.checkpoint = replace(load.loaded, id=name), load.folder / name
-    load.output = replace(load.output, **output)
-    return load
-
-
-def test_new_columns_are_refused_left_out_or_added_as_is_said_and_told_by_report_and_audit(
-    lake: Lake, loading: MakeLoading, expected: list[Position]
-) -> None:
-    load = loading(create=False)
-    table_of(load, "BIGINT")
-    refused = load.run(*GROWN)
-    assert (refused["code"], load.positions()) == (2, []), refused["said"]
-    assert all(repr(name) in refused["said"] for name in NEW)
-    ignored = as_range(load, "ignored", new_columns="ignore").run(*GROWN)
-    assert ignored["said"].count("'l.element.b'") == 1
-    assert (ignored["report"]["columns_left_out"], ignored["report"]["columns_added"]) == (NEW, [])
-    load = as_range(load, "added", new_columns="add")
-    assert load.run(*GROWN, die="before")["code"] == "died"
-    report = load.run(*GROWN)["report"]
-    assert (sorted(report["columns_added"]), report["columns_left_out"]) == (sorted(NEW), [])
-    again = as_range(load, "again", new_columns="fail").run(*GROWN)["report"]
-    assert (again["columns_added"], again["columns_left_out"], load.positions()) == ([], [], sorted(expected * 3))
-    found = lake.sql(f"SELECT DISTINCT _orderedkafka.range_id AS id, state, s, l, to_json(m) AS m FROM {load.table}")
-    rows = {row["id"]: row for row in found}
-    assert len(rows) == len(found) == 3
-    assert rows["ignored"] == {"id": "ignored", "s": {"a": 1}, "l": [{"a": 1}], "m": '{"k":{"a":1}}'}
-    both = {"a": 1, "b": 2}
-    assert rows["added"] == {"id": "added", "state": "paid", "s": both, "l": [both], "m": '{"k":{"a":1,"b":2}}'}
-    for name, said in (("ignored", "left out: 's.b'"), ("added", "added: ")):
-        audit = audit_of(load.servers, load.folder / name)
-        assert (audit.exit_code, said in audit.text) == (0, True), audit.text
-
-
-def test_a_column_that_is_too_narrow_is_widened_where_the_format_can_and_else_refused_with_the_way_out(
-    lake: Lake, loading: MakeLoading, expected: list[Position]
-) -> None:
-    load = loading(create=False)
-    table_of(load, "INT", "")
-    for new in ("fail", "ignore"):
-        assert " TYPE bigint" in as_range(load, new, new_columns=new).run(*GROWN)["said"]
-    load = as_range(load, "added", new_columns="add")
-    if lake.format is DELTA:
-        [statement] = re.findall(r"(ALTER TABLE \S+ SET TBLPROPERTIES .*?);", load.run(*GROWN)["said"])
-        lake.sql(statement)
-    report = load.run(*GROWN)["report"]
-    wider = ["s.a", "l.element.a", "m.value.a", "n"]
-    assert sorted(report["columns_added"]) == sorted([*NEW, *wider, IDENTITY])
-    assert load.positions() == expected
-    audit = audit_of(load.servers, load.checkpoint)  # what reads Delta without Spark cannot read a widened table yet
-    assert (audit.exit_code, "columns added: " in audit.text) == (0 if lake.format is ICEBERG else 65, True)
-    lake.sql(f"ALTER TABLE {load.table} ADD COLUMN key DATE")
-    for new in ("fail", "ignore", "add"):
-        refused = as_range(load, f"refused-{new}", new_columns=new).run()
-        assert (refused["code"], "'key' is date" in refused["said"]) == (2, True)
 
 
 def now_ms(hours: float = 0) -> int:

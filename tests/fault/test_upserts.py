@@ -2,7 +2,6 @@
 
 import json
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +10,10 @@ from support.audited import audit_of, audited, prove
 from support.histories import HISTORIES, History, side_by_side
 from support.lake import Lake
 from support.records import Record, Records
-from support.table_formats import DELTA, ICEBERG
 from support.topics import Topics
 from support.upserts import START, Upserts, changes
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(900)]
-
-
-@pytest.fixture(scope="module", params=[DELTA, ICEBERG], ids=lambda each: each.name)
-def lake(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
-    found = Lake(tmp_path_factory.mktemp("lake"), request.param)
-    yield found
-    found.close()
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -168,3 +169,12 @@ class Loading:
     @property
     def _place(self) -> Path:
         return self.lake.format.place(self.lake.folder, self.output)
+
+
+MakeLoading = Callable[..., Loading]
+
+
+def added_with(said: str) -> str:
+    """The statement that is the way out."""
+    [statement] = re.findall(r"add it with (ALTER TABLE .*), or by new_columns='add'", said)
+    return str(statement)

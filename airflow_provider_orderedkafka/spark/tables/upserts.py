@@ -220,9 +220,9 @@ class UpsertWriter(TableWriter):
         tally = TableWriter.write(self, batch, note, before)
         return tally if before is None else replace(tally, changes=Changes(unknown=tally.rows_emitted))
 
-    def _written(self, batch: Batch, note: Note, dead_letters: Landed) -> Tally:  # noqa: ARG002 - as it is elsewhere
+    def written(self, batch: Batch, note: Note, dead_letters: Landed) -> Tally:  # noqa: ARG002 - as it is elsewhere
         slices = self.frames.for_tasks(batch)
-        rows, counted = self._rows(batch, dead_letters, slices)
+        rows, counted = self.rows(batch, dead_letters, slices)
         columns = self.output.table.settle(rows.schema)
         with self.frames.located(batch, rows, slices):
             emitted, changes = self._merged(columns.fit(rows))

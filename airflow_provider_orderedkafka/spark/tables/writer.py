@@ -193,18 +193,18 @@ class TableWriter:
             tally = self._landed(batch, before, dead_letters)
         else:
             try:
-                tally = self._written(batch, note, dead_letters)
+                tally = self.written(batch, note, dead_letters)
             except Exception as error:
                 if self.output.dead_letters is None or not isinstance(classify_failure(error), RowError):
                     raise
                 dead_letters = self.output.dead_letters.write(batch, note, dead_letters)
-                tally = self._written(batch, note, dead_letters)
+                tally = self.written(batch, note, dead_letters)
         also = Tally(dead_letters=dead_letters.rows).plus(told(self.columns))
         return tally.plus(also).plus(note.in_doubt(dead_letters.rows))
 
-    def _written(self, batch: Batch, note: Note, dead_letters: Landed) -> Tally:
+    def written(self, batch: Batch, note: Note, dead_letters: Landed) -> Tally:
         slices = self.frames.for_tasks(batch)
-        rows, counted = self._rows(batch, dead_letters, slices)
+        rows, counted = self.rows(batch, dead_letters, slices)
         rows, written = self.frames.engine.counted(rows)
 
         def tally() -> Tally:
@@ -222,7 +222,7 @@ class TableWriter:
             return self._landed(batch, there, dead_letters)
         return replace(tally(), may_be_doubled=there.doubled).plus(told(columns))
 
-    def _rows(
+    def rows(
         self, batch: Batch, dead_letters: Landed, slices: Sequence[Slice] | None = None, *, most: int | None = 0
     ) -> "tuple[DataFrame, Callable[[], Tally]]":
         """A batch's rows without its dead letters, and a function for the counts of records, once they are read.
@@ -278,7 +278,7 @@ class TableWriter:
         return gone
 
     def _counted(self, batch: Batch, dead_letters: Landed) -> Tally:
-        rows, counted = self._rows(batch, dead_letters, most=None)
+        rows, counted = self.rows(batch, dead_letters, most=None)
         rows, written = self.frames.engine.counted(rows)
         with self.frames.located(batch, rows):
             rows.write.format("noop").mode("overwrite").save()

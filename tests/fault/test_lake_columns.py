@@ -1,0 +1,84 @@
+"""Columns that rows get later, in tables of the real Delta and the real Iceberg: refused, left out or added."""
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from support.audited import audit_of
+from support.lake import Lake, Loading, MakeLoading
+from support.outputs import Position
+from support.table_formats import DELTA, ICEBERG, STRUCT
+
+from airflow_provider_orderedkafka.core.commits import IDENTITY
+
+pytestmark = [pytest.mark.fault, pytest.mark.timeout(900)]
+
+OWN = "offset BIGINT, topic STRING, partition INT, order_time TIMESTAMP, more STRING"
+
+
+GROWN = ("--transform", "support.transforms:grown")
+OLD = "s STRUCT<a: {0}, z: STRING>, l ARRAY<STRUCT<a: {0}>>, m MAP<STRING, STRUCT<a: {0}>>, n {0}"
+NEW = ["s.b", "l.element.b", "m.value.b", "state"]
+
+
+def table_of(load: Loading, kind: str, identity: str = f", {IDENTITY} {STRUCT}") -> None:
+    load.lake.sql(f"CREATE TABLE {load.table} ({OWN}, {OLD.format(kind)}{identity}) USING {load.lake.format.name}")
+
+
+def as_range(load: Loading, name: str, **output: Any) -> Loading:
+    """Another range of the same records, into the same table."""
+    load.loaded, load.checkpoint = replace(load.loaded, id=name), load.folder / name
+    load.output = replace(load.output, **output)
+    return load
+
+
+def test_new_columns_are_refused_left_out_or_added_as_is_said_and_told_by_report_and_audit(
+    lake: Lake, loading: MakeLoading, expected: list[Position]
+) -> None:
+    load = loading(create=False)
+    table_of(load, "BIGINT")
+    refused = load.run(*GROWN)
+    assert (refused["code"], load.positions()) == (2, []), refused["said"]
+    assert all(repr(name) in refused["said"] for name in NEW)
+    ignored = as_range(load, "ignored", new_columns="ignore").run(*GROWN)
+    assert ignored["said"].count("'l.element.b'") == 1
+    assert (ignored["report"]["columns_left_out"], ignored["report"]["columns_added"]) == (NEW, [])
+    load = as_range(load, "added", new_columns="add")
+    assert load.run(*GROWN, die="before")["code"] == "died"
+    report = load.run(*GROWN)["report"]
+    assert (sorted(report["columns_added"]), report["columns_left_out"]) == (sorted(NEW), [])
+    again = as_range(load, "again", new_columns="fail").run(*GROWN)["report"]
+    assert (again["columns_added"], again["columns_left_out"], load.positions()) == ([], [], sorted(expected * 3))
+    found = lake.sql(f"SELECT DISTINCT _orderedkafka.range_id AS id, state, s, l, to_json(m) AS m FROM {load.table}")
+    rows = {row["id"]: row for row in found}
+    assert len(rows) == len(found) == 3
+    assert rows["ignored"] == {"id": "ignored", "s": {"a": 1}, "l": [{"a": 1}], "m": '{"k":{"a":1}}'}
+    both = {"a": 1, "b": 2}
+    assert rows["added"] == {"id": "added", "state": "paid", "s": both, "l": [both], "m": '{"k":{"a":1,"b":2}}'}
+    for name, said in (("ignored", "left out: 's.b'"), ("added", "added: ")):
+        audit = audit_of(load.servers, load.folder / name)
+        assert (audit.exit_code, said in audit.text) == (0, True), audit.text
+
+
+def test_a_column_that_is_too_narrow_is_widened_where_the_format_can_and_else_refused_with_the_way_out(
+    lake: Lake, loading: MakeLoading, expected: list[Position]
+) -> None:
+    load = loading(create=False)
+    table_of(load, "INT", "")
+    for new in ("fail", "ignore"):
+        assert " TYPE bigint" in as_range(load, new, new_columns=new).run(*GROWN)["said"]
+    load = as_range(load, "added", new_columns="add")
+    if lake.format is DELTA:
+        [statement] = re.findall(r"(ALTER TABLE \S+ SET TBLPROPERTIES .*?);", load.run(*GROWN)["said"])
+        lake.sql(statement)
+    report = load.run(*GROWN)["report"]
+    wider = ["s.a", "l.element.a", "m.value.a", "n"]
+    assert sorted(report["columns_added"]) == sorted([*NEW, *wider, IDENTITY])
+    assert load.positions() == expected
+    audit = audit_of(load.servers, load.checkpoint)  # what reads Delta without Spark cannot read a widened table yet
+    assert (audit.exit_code, "columns added: " in audit.text) == (0 if lake.format is ICEBERG else 65, True)
+    lake.sql(f"ALTER TABLE {load.table} ADD COLUMN key DATE")
+    for new in ("fail", "ignore", "add"):
+        refused = as_range(load, f"refused-{new}", new_columns=new).run()
+        assert (refused["code"], "'key' is date" in refused["said"]) == (2, True)
