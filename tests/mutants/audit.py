@@ -197,7 +197,7 @@ MUTANTS = [
     (
         "what a row of a table says in its own columns is not compared",
         f"{AUDIT}/tables.py",
-        {"wrong = [here != there for": "wrong = [here != here for"},
+        {"[one != other for one, other": "[one != one for one, other"},
         (f"{TABLES}::test_a_column_that_says_other_than_its_identity_and_a_row_without_one_are_told",),
     ),
     (
