@@ -102,7 +102,7 @@ def check_rewind(ledger: Ledger, place: Place, topics: Mapping[str, str]) -> Non
     """Raise `LifecycleError` for a move that would make the load's table of upserts another one than its topics say."""
     if ledger.reached is None:
         return
-    known = ledger.reached.offsets
+    known = ledger.place.offsets.updated(ledger.reached.offsets)
     ahead = [p.at(offset) for p, offset in place.offsets.items() if offset > known.get(p, offset)]
     if ahead:
         raise LifecycleError(

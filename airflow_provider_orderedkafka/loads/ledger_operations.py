@@ -198,12 +198,13 @@ def restore(
     if base.open is not None:
         base = lifecycle.abandoned(base, person.name, person.reason, person.now)
     revision = max(base.revision, mirrored.revision)
+    further = base if base.revision > mirrored.revision and base.instance == mirrored.instance else mirrored
     found = replace(
         base,
         instance=mirrored.instance,
         revision=revision,
         place=mirrored.place,
-        reached=mirrored.reached,
+        reached=further.reached,
         rows_emitted=mirrored.rows,
         dead_letters=mirrored.dead_letters,
     )

@@ -40,8 +40,7 @@ def with_changes(
 
 def with_job(books: Books, loaded: Range, job: Job) -> Range:
     """The range as it is loaded with this job."""
-    ledger = books.store.ledger() if job.upserts or loaded.upsert else None
-    return replace(upserting(ledger, loaded, upserts=job.upserts), job=job.key)
+    return replace(upserting(books.store.ledger(), loaded, upserts=job.upserts), job=job.key)
 
 
 def store_changes(books: Books, after: Range, job: Job | None, before: Range) -> None:

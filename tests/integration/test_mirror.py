@@ -43,12 +43,15 @@ def test_what_was_written_is_read_back_with_revision_rows_and_floor(config, load
     assert found.place == ledger.place
 
 
-def test_partitions_that_began_anew_are_read_back_as_such(config, load, ledger):
+def test_partitions_that_began_anew_are_read_back_as_such_and_how_far_upserts_have_come_before(config, load, ledger):
     floor = ledger.place.floor.without([list(ledger.place.offsets)[1]])
     rewound = replace(ledger, place=replace(ledger.place, floor=floor))
     mirror = GroupMirror(config, load, lambda: ledger.place.offsets)
     mirror.write(rewound)
-    assert (mirror.read().place, mirror.read().whole) == (rewound.place, True)
+    assert (mirror.read().place, mirror.read().whole, mirror.read().reached) == (rewound.place, True, None)
+    come_to = Place(Offsets(list(ledger.place.offsets.items())[:2]), ledger.place.floor)
+    mirror.write(replace(rewound, reached=come_to))
+    assert (mirror.read().place, mirror.read().whole, mirror.read().reached) == (rewound.place, True, come_to)
 
 
 def test_a_mirror_that_is_behind_or_missing_is_repaired(config, load, ledger):

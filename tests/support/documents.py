@@ -25,6 +25,7 @@ from airflow_provider_orderedkafka.core.commits import TableVersion
 from airflow_provider_orderedkafka.core.documents import (
     Boundaries,
     Boundary,
+    Changes,
     Claim,
     Claims,
     Destination,
@@ -39,6 +40,7 @@ from airflow_provider_orderedkafka.core.documents import (
     Report,
     Times,
     Uncertain,
+    Upsert,
 )
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
@@ -85,6 +87,7 @@ RANGE = Range(
     cluster_id="MkU3OEVBNTcwNTJENDM2Qk",
     batch_offsets=20,
     rows_left=100,
+    upsert=Upsert("orders/0123456789ab", "again"),
 )
 UNBOUNDED = plain_range(
     id="orders-replay-0123456789ab", kind="replay", on_data_loss="count", isolation="read_uncommitted"
@@ -111,6 +114,7 @@ LEDGER = Ledger(
     outcomes=OUTCOMES,
     home_dag="orders",
     dead_letters=7,
+    reached=END,
 )
 REPORT = Report(
     range_id=RANGE.id,
@@ -131,6 +135,7 @@ REPORT = Report(
     ended_at=1_769_860_960_000,
     error=None,
     range=RANGE,
+    changes=Changes(inserted=1, updated=2, deleted=3, unchanged=4, moved=5, unknown=6),
     unprotected="provenance is off",
     advice="the row limit is spent",
     may_be_out_of_order=6,

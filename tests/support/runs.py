@@ -79,7 +79,7 @@ class MirrorByHand:
     def write(self, ledger: Ledger) -> None:
         touch("write the mirror")
         rows, dead = ledger.rows_emitted, ledger.dead_letters
-        self.shown = Mirrored(ledger.instance, ledger.revision, rows, ledger.place, dead_letters=dead)
+        self.shown = Mirrored(ledger.instance, ledger.revision, rows, ledger.place, dead, reached=ledger.reached)
 
 
 @dataclass

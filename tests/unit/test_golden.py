@@ -6,7 +6,7 @@ from pathlib import Path
 from pkgutil import walk_packages
 
 import pytest
-from support.documents import DOCUMENTS, LEDGER, RANGE, Values, texts
+from support.documents import DOCUMENTS, LEDGER, ORDERS, RANGE, Values, texts
 from support.messages import naming
 
 from airflow_provider_orderedkafka import core, job
@@ -94,6 +94,10 @@ def test_a_mirror_says_where_the_ledger_stood():
     )
     assert (found.instance, found.revision, found.rows) == (LEDGER.instance, LEDGER.revision, LEDGER.rows_emitted)
     assert (found.dead_letters, found.place, found.whole) == (LEDGER.dead_letters, LEDGER.place, True)
+    assert (found.reached.offsets[ORDERS], found.reached.floor) == (
+        LEDGER.reached.offsets[ORDERS],
+        LEDGER.reached.floor,
+    )
 
 
 def test_a_header_says_where_a_row_came_from():

@@ -25,6 +25,7 @@ from airflow_provider_orderedkafka.spark.connector.option_tables import APPLICAT
 from airflow_provider_orderedkafka.storage import LocalState
 
 TABLE = IcebergOutput("lake.shop.orders")
+KEYED = DeltaOutput("/a", upsert=["id"])
 DEAD = Allow(10, to="dead")
 
 OTHERWISE = {
@@ -35,8 +36,8 @@ OTHERWISE = {
     (Rows, "transform"): (Rows(transform="m:f"), Rows(transform="m:g")),
     (Rows, "arrow_transform"): (Rows(arrow_transform="m:f"), Rows(arrow_transform="m:g")),
     (Rows, "application"): (Rows(application=Application("a.py")), Rows()),
+    (Rows, "deletes"): (Job(KEYED, Rows(deletes="op = 'd'")), Job(KEYED)),
     (Rows, "bad_records"): (Rows(bad_records=DEAD), Rows()),
-    (Rows, "deletes"): (Rows(deletes="op = 'd'"), Rows(deletes="op = 'delete'")),
     (Allow, "most"): (Rows(bad_records=DEAD), Rows(bad_records=Allow(11, to="dead"))),
     (Allow, "to"): (Rows(bad_records=DEAD), Rows(bad_records=Allow(10, to="buried"))),
     (Application, "file"): (Rows(application=Application("a.py")), Rows(application=Application("b.py"))),
@@ -59,7 +60,7 @@ OTHERWISE = {
     (IcebergOutput, "options"): (TABLE, replace(TABLE, options={"a": "b"})),
     (DeltaOutput, "path"): (DeltaOutput("/a"), DeltaOutput("/b")),
     (DeltaOutput, "table"): (DeltaOutput(table="a.b"), DeltaOutput(table="a.c")),
-    (DeltaOutput, "upsert"): (DeltaOutput("/a"), DeltaOutput("/a", upsert=("id",))),
+    (DeltaOutput, "upsert"): (KEYED, DeltaOutput("/a")),
     (DeltaOutput, "create"): (DeltaOutput("/a"), DeltaOutput("/a", create=False)),
     (DeltaOutput, "partition_by"): (DeltaOutput("/a"), DeltaOutput("/a", partition_by=())),
     (DeltaOutput, "properties"): (DeltaOutput("/a"), DeltaOutput("/a", properties={"a": "b"})),
