@@ -10,6 +10,7 @@ from support.audited import audit_of, audited, prove
 from support.histories import HISTORIES, History, side_by_side
 from support.lake import Lake
 from support.records import Record, Records
+from support.table_formats import DELTA, ICEBERG
 from support.topics import Topics
 from support.upserts import START, Upserts, changes
 
@@ -44,7 +45,16 @@ def died(ended: dict[str, Any]) -> None:
     assert ended["code"] == "died", ended["said"]
 
 
-@pytest.mark.parametrize("stay", [True, False], ids=["keys stay", "keys move"])
+@pytest.mark.parametrize(
+    ("lake", "stay"),
+    [
+        pytest.param(DELTA, False, id="delta, keys move"),
+        pytest.param(ICEBERG, True, id="iceberg, keys stay"),
+        pytest.param(DELTA, True, id="delta, keys stay", marks=pytest.mark.nightly),
+        pytest.param(ICEBERG, False, id="iceberg, keys move", marks=pytest.mark.nightly),
+    ],
+    indirect=["lake"],
+)
 def test_whatever_is_killed_rewound_replayed_or_compacted_the_table_is_its_topic(
     upserts: Upserts, records: Records, stay: bool
 ) -> None:
@@ -156,6 +166,10 @@ def lived(
     return found
 
 
+@pytest.mark.xdist_group("lived")
+@pytest.mark.parametrize(
+    "lake", [DELTA, pytest.param(ICEBERG, marks=pytest.mark.nightly)], indirect=True, ids=lambda each: each.name
+)
 @pytest.mark.parametrize("history", HISTORIES, ids=lambda each: each.name)
 def test_reported_of_other_tools(history: History, lived: dict[str, list[tuple[str, str]]]) -> None:
     """See `History.report`."""
