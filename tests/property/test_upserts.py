@@ -442,10 +442,18 @@ FIRST, SECOND = ("one", 0), ("one", 1)
         ([(FIRST, 5, 10), (("two", 0), 0, 20)], (0, 0)),
         ([(FIRST, 5, 10), (FIRST, 4, 20)], (0, 5)),
         ([(FIRST, 5, 10), (FIRST, 6, 5)], (0, 6)),
+        ([(FIRST, 5, 10), (SECOND, 0, 10)], (1, 0)),
         ([(FIRST, 5, 30), (FIRST, 5, 10), (SECOND, 0, 20)], (0, 5)),
         ([(FIRST, 5, 10), (FIRST, 5, 30), (SECOND, 0, 20)], (0, 5)),
     ],
-    ids=["a topic made anew", "an earlier offset", "a later offset", "an earlier order time", "a later order time"],
+    ids=[
+        "a topic made anew",
+        "an earlier offset",
+        "a later offset",
+        "a tie",
+        "an earlier order time",
+        "a later order time",
+    ],
 )
 def test_a_row_is_later_by_offset_in_its_partition_and_keeps_the_latest_order_time_of_its_record(merged, last):
     table = Table()
