@@ -21,12 +21,12 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
 
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -44,6 +44,7 @@ from broker import LocalKafka
 sys.path.insert(0, str(ROOT / "tests"))
 from support.histories import HISTORIES, History, runs, side_by_side
 from support.records import Records
+from support.topics import Topics
 from support.upserts import Upserts, recorded
 
 COLUMNS = {"key": "binary", "value": "binary", "topic": "string", "partition": "int", "offset": "bigint"}
@@ -140,7 +141,7 @@ class Place:
         def merge(batch: DataFrame, _number: int) -> None:
             peer.merge(batch, table)
             if die:
-                raise KeyboardInterrupt
+                raise ConnectionError("killed")
 
         query = rows.load().select(*peer.columns).writeStream.foreachBatch(merge).trigger(availableNow=True)
         with contextlib.suppress(StreamingQueryException) if die else contextlib.nullcontext():
@@ -166,9 +167,7 @@ class Place:
 
 
 def new_topic(servers: str, partitions: int) -> str:
-    topic = f"changes-{uuid4().hex}"
-    AdminClient({"bootstrap.servers": servers}).create_topics([NewTopic(topic, partitions, 1)])[topic].result(30)
-    return topic
+    return Topics(servers, "upserts").create("changes", partitions)
 
 
 @contextlib.contextmanager
@@ -200,9 +199,8 @@ def ours(servers: str) -> Callable[[list[History]], list[tuple[str, str]]]:
 
 def tell_histories(place: Place) -> None:
     """Say who is right."""
-    contenders = {OURS: ours(place.servers)}
-    contenders |= {name: lambda histories, name=name: place.live(name, histories) for name in PEERS}
-    for name, live in contenders.items():
+    lives = {name: partial(place.live, name) for name in PEERS}
+    for name, live in {**lives, OURS: ours(place.servers)}.items():
         wrong = []
         for histories in side_by_side():
             values = live(histories)

@@ -108,6 +108,7 @@ TOGETHER = {
     "planning_questions",
     "registry",
     "standalone_cluster",
+    "upserts",
     "without_spark",
     "yarn",
 }

@@ -2,12 +2,13 @@
 
 import json
 import random
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.audited import audit_of, audited, prove
-from support.histories import HISTORIES, History, side_by_side
+from support.histories import HISTORIES, History
 from support.lake import Lake
 from support.records import Record, Records
 from support.table_formats import DELTA, ICEBERG
@@ -152,18 +153,19 @@ def test_an_audit_finds_each_fault_in_a_table_with_its_place_and_nothing_in_what
 
 
 @pytest.fixture(scope="module")
-def lived(
-    lake: Lake, kafka: Any, records: Records, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, list[tuple[str, str]]]:
-    """What our tables have in the end of each history."""
-    found = {}
-    for histories in side_by_side():
-        topic = Topics(kafka.bootstrap_servers, "lived").create("lived", 2)
+def lived(lake: Lake, kafka: Any, records: Records, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """What our table has in the end of a history; those of one kind are lived through once, side by side."""
+
+    @cache
+    def live(*kind: Any) -> list[tuple[str, str]]:
+        histories = [each for each in HISTORIES if each.kind == kind]
+        topic = Topics(kafka.bootstrap_servers, "lived").create("a", 2)
         folder = tmp_path_factory.mktemp("lived")
         upserts = Upserts(lake, kafka.bootstrap_servers, folder, topic, **histories[0].output)
         upserts.live(histories, records)
-        found |= {each.name: each.of(upserts.values()) for each in histories}
-    return found
+        return upserts.values()
+
+    return live
 
 
 @pytest.mark.xdist_group("lived")
@@ -171,6 +173,7 @@ def lived(
     "lake", [DELTA, pytest.param(ICEBERG, marks=pytest.mark.nightly)], indirect=True, ids=lambda each: each.name
 )
 @pytest.mark.parametrize("history", HISTORIES, ids=lambda each: each.name)
-def test_reported_of_other_tools(history: History, lived: dict[str, list[tuple[str, str]]]) -> None:
+def test_reported_of_other_tools(history: History, lived: Any) -> None:
     """See `History.report`."""
-    assert lived[history.name] == sorted((history.right if history.here is None else history.here).items())
+    found = history.of(lived(*history.kind))
+    assert found == sorted((history.right if history.here is None else history.here).items())

@@ -12,6 +12,8 @@ NEW_COLUMNS = (
     "tests/fault/test_lakes.py::"
     "test_new_columns_are_refused_left_out_or_added_as_is_said_and_told_by_report_and_audit[iceberg]",
 )
+UPSERTS = f"{PACKAGE}/spark/tables/upserts.py"
+REPORTED = "tests/fault/test_upserts.py::test_reported_of_other_tools"
 
 MUTANTS = [
     (
@@ -173,5 +175,11 @@ MUTANTS = [
         f"{PACKAGE}/audit/comparing.py",
         {"if name.lower() not in apart}": "}"},
         ("tests/unit/test_audit.py",),
+    ),
+    (
+        "a replay puts old rows back",
+        UPSERTS,
+        {'return f"{of_key} AND {of_record(_new, _there)}" if self.again else of_key': "return of_key"},
+        (REPORTED,),
     ),
 ]
