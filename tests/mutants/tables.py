@@ -179,7 +179,9 @@ MUTANTS = [
     (
         "a replay puts old rows back",
         UPSERTS,
-        {'return f"{of_key} AND {of_record(_new, _there)}" if self.again else of_key': "return of_key"},
+        {
+            'return f"{self._of_key} AND {of_record(_new, _there)}" if self.again else self._of_key': "return self._of_key"
+        },
         (REPORTED,),
     ),
 ]

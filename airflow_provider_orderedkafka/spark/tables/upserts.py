@@ -90,11 +90,14 @@ class Merge:
         change = f"CASE WHEN s.{DELETED} THEN 'deleted' WHEN t.{DELETED} THEN 'inserted' ELSE 'updated' END"
         absent = "'unchanged'" if self.again else f"CASE WHEN s.{DELETED} THEN 'deleted' ELSE 'inserted' END"
         moved = f"NOT ({same(_new, _there, PARTITION)})"
+        asked = ", ".join(f"t.{quoted(each)}" for each in (*self.keys, IDENTITY, DELETED))
+        # its rows of these keys alone: else a large table would be sorted for a few rows
+        there = f"SELECT {asked} FROM {self.name} t LEFT SEMI JOIN {rows} s ON {self._of_key}"  # noqa: S608 - quoted
         return (
             f"SELECT s.*, CASE WHEN {wrong} THEN 'wrong' WHEN t.{IDENTITY} IS NULL THEN {absent} "  # noqa: S608 - quoted
             f"WHEN {self._applies} THEN {change} ELSE 'unchanged' END AS {CHANGE}, "
             f"coalesce({moved} AND {self._applies}, false) AS {MOVED} "
-            f"FROM {rows} s LEFT JOIN {self.name} t ON {self._matches}"
+            f"FROM {rows} s LEFT JOIN ({there}) t ON {self._matches}"
         )
 
     def merged(self, rows: str) -> str:
@@ -111,9 +114,12 @@ class Merge:
         )
 
     @property
+    def _of_key(self) -> str:
+        return " AND ".join(f"s.{quoted(each)} = t.{quoted(each)}" for each in self.keys)
+
+    @property
     def _matches(self) -> str:
-        of_key = " AND ".join(f"s.{quoted(each)} = t.{quoted(each)}" for each in self.keys)
-        return f"{of_key} AND {of_record(_new, _there)}" if self.again else of_key
+        return f"{self._of_key} AND {of_record(_new, _there)}" if self.again else self._of_key
 
     @property
     def _applies(self) -> str:
@@ -234,7 +240,7 @@ class UpsertWriter(TableWriter):
         table = self.output.lake
         keys = rows.columns[: len(table.output.upsert)]  # as the rows write them
         again = table.upsert is not None and table.upsert.stage == "again"
-        given = rows.withColumn(ROWS, f.lit(1)) if again else last_of_each(rows, keys)
+        given = (rows.withColumn(ROWS, f.lit(1)) if again else last_of_each(rows, keys)).persist()
         merge = Merge(table.name, rows.columns, table.lacking(rows.columns), keys, again)
         with _view(given) as name:
             compared = table.sql(merge.compared(name)).persist()
@@ -248,6 +254,7 @@ class UpsertWriter(TableWriter):
                     table.merge(merge.merged(name))
         finally:
             compared.unpersist()
+            given.unpersist()
         moved = sum(each["moved"] for each in counts.values())
         return sum(each["rows"] for each in counts.values()), Changes(
             moved=moved, **{change: each["keys"] for change, each in counts.items()}
