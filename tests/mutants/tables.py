@@ -179,9 +179,7 @@ MUTANTS = [
     (
         "a replay puts old rows back",
         UPSERTS,
-        {
-            'return f"{self._of_key} AND {of_record(_new, _there)}" if self.again else self._of_key': "return self._of_key"
-        },
+        {'{of_record(_new, _there)}" if self.again': '{of_record(_new, _there)}" if False'},
         (REPORTED,),
     ),
 ]
