@@ -129,6 +129,7 @@ def test_the_bundle_in_a_folder_is_what_a_value_names(tmp_path):
     subprocess.run(command, check=True)
     assert {each.name for each in (tmp_path / "code").iterdir()} == {
         bundle_name(),
+        "ordered_maintenance.py",
         "ordered_replay.py",
         "ordered_table.py",
     }
