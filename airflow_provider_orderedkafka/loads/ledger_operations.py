@@ -203,7 +203,7 @@ def restore(
         base,
         instance=mirrored.instance,
         revision=revision,
-        place=mirrored.place,
+        place=further.place.updated(mirrored.place),  # with what was added since
         reached=further.reached,
         rows_emitted=mirrored.rows,
         dead_letters=mirrored.dead_letters,
