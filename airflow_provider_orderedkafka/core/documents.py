@@ -175,7 +175,7 @@ class Ledger(Document):
     `instance` tells this ledger from every other one of the same name: its mirror carries it. `chosen` is whether its
     partitions were chosen one by one, None if that is not known. `home_dag` is the DAG that moves it, `home_file` the
     file that defines it, as Airflow names it; empty where that is not known. `reached` is how far the load has come
-    with a table of upserts, wherever it stands now; null for a load that adds rows.
+    with a table of upserts, wherever it stands now, and `begun` where; null and empty for a load that adds rows.
     """
 
     load: str
@@ -193,6 +193,7 @@ class Ledger(Document):
     chosen: bool | None = None
     home_file: str = ""
     reached: Place | None = None
+    begun: Offsets = Offsets()  # noqa: RUF009 - it never changes
 
     @property
     def rows(self) -> int:

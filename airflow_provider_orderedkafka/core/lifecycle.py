@@ -17,7 +17,7 @@ from typing import TypeVar
 from ..errors import LifecycleError
 from .documents import DOUBTS, OUTCOMES_KEPT, Claim, Ledger, Open, Outcome, Place, Range, Report
 from .notation.spelling import counted
-from .upserts import reached
+from .upserts import begun, reached
 
 AIRFLOW = re.compile(r"[0-9a-f]{12}")
 """The id of an Airflow. It follows a run's name in a ledger that several may reach: `<dag id>/<run id>@<id>`."""
@@ -271,6 +271,7 @@ def committed(ledger: Ledger, loaded: Range, report: Report, run: str, now: int)
         revision=revision,
         place=ledger.place.updated(report.stop),
         reached=reached(ledger, loaded, report.stop),
+        begun=begun(ledger, loaded),
         topics={**ledger.topics, **loaded.topics},
         last_run_at=loaded.planned_at,
         rows_emitted=ledger.rows_emitted + report.rows_emitted,

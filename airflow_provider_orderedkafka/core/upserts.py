@@ -5,7 +5,8 @@
   latest; it gives values anew where a row is of the same record, and does nothing else.
 - From there on the floor is that with which the load had come there.
 - The table belongs to one load with its ledger: what others load into it is in no order with its rows.
-- What was left out, or is of another log, makes another table than the topics say: it is refused.
+- What was left out, before its beginning or later, or is of another log, makes another table than the topics say: it is
+  refused.
 """
 
 from collections.abc import Mapping
@@ -52,7 +53,8 @@ def upserting(ledger: Ledger | None, planned: Range, *, upserts: bool) -> Range:
 def _stage(ledger: Ledger, planned: Range) -> Stage:
     reached = ledger.reached
     if planned.kind == "replay":
-        return _replayed(reached, planned)
+        _check_replay(ledger, planned)
+        return "again"
     if reached is None:
         if ledger.last_run_at is not None:
             raise LifecycleError(
@@ -64,8 +66,8 @@ def _stage(ledger: Ledger, planned: Range) -> Stage:
     return "next" if here else "again"
 
 
-def _replayed(reached: Place | None, planned: Range) -> Stage:
-    offsets = Offsets() if reached is None else reached.offsets
+def _check_replay(ledger: Ledger, planned: Range) -> None:
+    offsets = Offsets() if ledger.reached is None else ledger.reached.offsets
     ends, start = planned.end.offsets, planned.start.offsets
     beyond = [p.at(end) for p, end in ends.items() if end > max(offsets.get(p, 0), start[p])]
     if beyond:
@@ -74,7 +76,7 @@ def _replayed(reached: Place | None, planned: Range) -> Stage:
             f"{', '.join(p.at(offsets.get(p, 0)) for p in list(ends)[:SHOWN])}: a replay gives values anew of what was "
             "loaded; ask for an earlier end, or let the load itself go on"
         )
-    return "again"
+    _check_begun(ledger, planned.start.offsets, "the replay goes back")
 
 
 def check_reached(load: str, there: Place, seen: Survey) -> None:
@@ -91,11 +93,28 @@ def check_reached(load: str, there: Place, seen: Survey) -> None:
         )
 
 
+def _goes_on(loaded: Range) -> bool:
+    return loaded.upsert is not None and loaded.upsert.stage != "again"
+
+
 def reached(ledger: Ledger, loaded: Range, stop: Place) -> Place | None:
     """How far the load has come once this range is loaded up to its stop."""
-    if loaded.upsert is None or loaded.upsert.stage == "again":
-        return ledger.reached
-    return (ledger.reached or ledger.place).updated(stop)
+    return (ledger.reached or ledger.place).updated(stop) if _goes_on(loaded) else ledger.reached
+
+
+def begun(ledger: Ledger, loaded: Range) -> Offsets:
+    """From where on a table has what the load has read, by partition."""
+    return loaded.start.offsets.updated(ledger.begun) if _goes_on(loaded) else ledger.begun
+
+
+def _check_begun(ledger: Ledger, offsets: Offsets, what: str) -> None:
+    before = [p for p, offset in offsets.items() if offset < ledger.begun.get(p, 0)]
+    if before:
+        at, there = (", ".join(p.at(each[p]) for p in before[:SHOWN]) for each in (ledger.begun, offsets))
+        raise LifecycleError(
+            f"load {ledger.load!r} makes upserts and has begun at {at}: {what} to {there}, and of what is before "
+            f"its table has nothing; {ANEW}'earliest'"
+        )
 
 
 def check_rewind(ledger: Ledger, place: Place, topics: Mapping[str, str]) -> None:
@@ -109,6 +128,7 @@ def check_rewind(ledger: Ledger, place: Place, topics: Mapping[str, str]) -> Non
             f"load {ledger.load!r} makes upserts and has come to {_come_to(known, place)}: with a move to "
             f"{', '.join(ahead[:SHOWN])} its table would lack what is left out; {ANEW} there"
         )
+    _check_begun(ledger, place.offsets, "the ledger would go back")
     made_anew = [topic for topic, found in topics.items() if ledger.topics.get(topic, found) != found]
     if made_anew:
         raise LifecycleError(

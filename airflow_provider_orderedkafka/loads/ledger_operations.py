@@ -205,6 +205,7 @@ def restore(
         revision=revision,
         place=further.place.updated(mirrored.place),  # with what was added since
         reached=further.reached,
+        begun=further.begun,
         rows_emitted=mirrored.rows,
         dead_letters=mirrored.dead_letters,
     )

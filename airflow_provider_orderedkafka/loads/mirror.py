@@ -39,6 +39,7 @@ class Mirrored:
     dead_letters: int
     whole: bool = True
     reached: Place | None = None
+    begun: Offsets = Offsets()  # noqa: RUF009 - it never changes
 
 
 class GroupMirror:
@@ -124,6 +125,7 @@ def _metadata(ledger: Ledger, portion: tuple[int, int], partition: TopicPartitio
     }
     if reached is not None:
         values["reached"] = [reached.offsets.get(partition), *_floor(reached, partition)]
+        values["begun"] = ledger.begun.get(partition)
     return canonical(values if portion == (0, 1) else {**values, "portion": portion})
 
 
@@ -163,13 +165,14 @@ def _mirrored(found: "Mapping[TopicPartition, GroupOffset]") -> Mirrored | None:
         newest["dead_letters"],
         whole=_whole(parsed.values()),
         reached=_reached(parsed),
+        begun=Offsets({p: value["begun"] for p, value in parsed.items() if value.get("begun") is not None}),
     )
 
 
 def _whole(values: Iterable[dict[str, Any]]) -> bool:
     """Whether all portions are there, and of one revision."""
     portions = [tuple(value.get("portion", (0, 1))) for value in values]
-    without = {canonical({**value, **dict.fromkeys(("portion", "floor", "reached"))}) for value in values}
+    without = {canonical({**value, **dict.fromkeys(("portion", "floor", "reached", "begun"))}) for value in values}
     return len(without) == 1 and len({of for _, of in portions}) == 1 and len(set(portions)) == portions[0][1]
 
 

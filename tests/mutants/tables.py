@@ -12,8 +12,6 @@ NEW_COLUMNS = (
     "tests/fault/test_lakes.py::"
     "test_new_columns_are_refused_left_out_or_added_as_is_said_and_told_by_report_and_audit[iceberg]",
 )
-UPSERTS = f"{PACKAGE}/spark/tables/upserts.py"
-REPORTED = "tests/fault/test_upserts.py::test_reported_of_other_tools"
 
 MUTANTS = [
     (
@@ -175,11 +173,5 @@ MUTANTS = [
         f"{PACKAGE}/audit/comparing.py",
         {"if name.lower() not in apart}": "}"},
         ("tests/unit/test_audit.py",),
-    ),
-    (
-        "a replay puts old rows back",
-        UPSERTS,
-        {'{of_record(_new, _there)}" if self.again': '{of_record(_new, _there)}" if False'},
-        (REPORTED,),
     ),
 ]

@@ -31,7 +31,7 @@ MUTANTS = [
     (
         "what is loaded again replaces other records",
         MERGE,
-        {'return f"{of_key} AND {of_record(_new, _there)}" if self.again else of_key': "return of_key"},
+        {'{of_record(_new, _there)}" if self.again': '{of_record(_new, _there)}" if False'},
         LAW,
     ),
     (
@@ -58,12 +58,7 @@ MUTANTS = [
         {"min(end, reached.offsets.get(p, start[p]))": "end"},
         LAW,
     ),
-    (
-        "what is loaded again takes the load back",
-        RULES,
-        {'if loaded.upsert is None or loaded.upsert.stage == "again":': "if loaded.upsert is None:"},
-        LAW,
-    ),
+    ("what is loaded again takes the load back", RULES, {' and loaded.upsert.stage != "again"': ""}, LAW),
     (
         "an older mirror takes from a ledger how far its table has come",
         f"{PACKAGE}/loads/ledger_operations.py",

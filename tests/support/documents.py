@@ -115,6 +115,7 @@ LEDGER = Ledger(
     home_dag="orders",
     dead_letters=7,
     reached=END,
+    begun=START.offsets,
 )
 REPORT = Report(
     range_id=RANGE.id,

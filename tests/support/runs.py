@@ -79,7 +79,9 @@ class MirrorByHand:
     def write(self, ledger: Ledger) -> None:
         touch("write the mirror")
         rows, dead = ledger.rows_emitted, ledger.dead_letters
-        self.shown = Mirrored(ledger.instance, ledger.revision, rows, ledger.place, dead, reached=ledger.reached)
+        self.shown = Mirrored(
+            ledger.instance, ledger.revision, rows, ledger.place, dead, reached=ledger.reached, begun=ledger.begun
+        )
 
 
 @dataclass

@@ -113,3 +113,15 @@ def test_a_mirror_takes_nothing_from_what_a_ledger_knows_of_its_table(world):
     world.mirror.shown = replace(first, reached=None)
     with pytest.raises(LifecycleError, match=naming("'orders' ... start='earliest'")):
         restore(world)
+
+
+def test_nothing_before_the_beginning_of_a_table_is_loaded_again(world):
+    begun = replace(world.ledger, begun=place(3).offsets)
+    world.ledger_store.save(begun, world.ledger)
+    replay = replace(a_range("r1", 0, 2, 5), kind="replay")
+    for again in (lambda: rewind(world, 2), lambda: upserting(world.ledger, replay, upserts=True)):
+        with pytest.raises(LifecycleError, match=naming("orders[0]@3 ... orders[0]@2 ... start='earliest'")):
+            again()
+    rewind(world, 3)
+    assert run(world, 9, MERGES).upsert.stage == "again"
+    assert world.ledger.begun == place(3).offsets

@@ -92,7 +92,7 @@ class Merge:
         moved = f"NOT ({same(_new, _there, PARTITION)})"
         asked = ", ".join(f"t.{quoted(each)}" for each in (*self.keys, IDENTITY, DELETED))
         # its rows of these keys alone: else a large table would be sorted for a few rows
-        there = f"SELECT {asked} FROM {self.name} t LEFT SEMI JOIN {rows} s ON {self._of_key}"  # noqa: S608 - quoted
+        there = f"SELECT {asked} FROM {self.name} t WHERE EXISTS (SELECT 1 FROM {rows} s WHERE {self._of_key})"  # noqa: S608
         return (
             f"SELECT s.*, CASE WHEN {wrong} THEN 'wrong' WHEN t.{IDENTITY} IS NULL THEN {absent} "  # noqa: S608 - quoted
             f"WHEN {self._applies} THEN {change} ELSE 'unchanged' END AS {CHANGE}, "
