@@ -201,7 +201,7 @@ class SmallEngine:
 
         return frame.each(rows), lambda: sum(seen)
 
-    def identified(self, frame: Any, range_name: str, batch: int) -> Any:
+    def identified(self, frame: Any, range_name: str, batch: int, _more: Any = None) -> Any:
         def identity(rows: pa.RecordBatch, *_: int) -> pa.Array:
             source = pa.RecordBatch.from_struct_array(rows.column(SOURCE))
             fields = {"range_id": [range_name] * len(source), "batch": [batch] * len(source)}
