@@ -17,10 +17,10 @@ from concurrent.futures import wait
 from contextlib import suppress
 from dataclasses import replace
 from threading import Lock
-from time import monotonic, sleep
+from time import monotonic
 from typing import TYPE_CHECKING, Final
 
-from ...compat.spark import running_plans
+from ...compat.spark import running_plans, sleep_in_jvm
 from ...core.batches import Planned, Within
 from ...storage import local_path
 from ..lanes.frames import RangeFrames
@@ -112,8 +112,8 @@ class Query:
             for planned in found:
                 self._name_jobs(session, planned)
                 loop.take(planned)
-            while loop.over and (self._running is None or self._running.isActive):
-                sleep(LOOK_SECONDS)  # until it is stopped: Spark must not report a batch that is not loaded
+            while loop.over:  # until it is stopped: Spark must not report a batch that is not loaded
+                sleep_in_jvm(session, LOOK_SECONDS)
 
         writer = _documents(session, place).writeStream.foreachBatch(load).queryName(self._name)
         return writer.trigger(availableNow=True).start(checkpointLocation=_for_spark(own))
