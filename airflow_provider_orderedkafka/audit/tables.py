@@ -395,6 +395,9 @@ class _Lake:
             raise CannotReadError(f"{self.name} is another table now than the one that the range was loaded into")
 
 
+_NESTED: Final = frozenset({IDENTITY, "headers"})
+
+
 def _delta(lake: _Lake) -> Batches:
     if "/" not in lake.name and not lake.location:
         raise CannotReadError(
@@ -407,8 +410,11 @@ def _delta(lake: _Lake) -> Batches:
         lake.check_same(table.metadata().id)
         named, called = f"{IDENTITY}['range_id']", lake.called.replace("'", "''")
         which = "" if lake.whole else f" WHERE {named} = '{called}' OR {named} IS NULL"
-        found = QueryBuilder().register("rows", table).execute(f"SELECT * FROM rows{which}")  # noqa: S608 - quoted
-        columns = pa.schema(table.schema().to_arrow())
+        known = pa.schema(table.schema().to_arrow())
+        # What is nested is compared nowhere else, and where it has grown it cannot be read together.
+        columns = pa.schema([each for each in known if each.name in _NESTED or not pa.types.is_nested(each.type)])
+        names = ", ".join(f'"{name.replace(chr(34), 2 * chr(34))}"' for name in columns.names)
+        found = QueryBuilder().register("rows", table).execute(f"SELECT {names} FROM rows{which}")  # noqa: S608 - quoted
         for batch in pa.RecordBatchReader.from_stream(found):  # without what deletion vectors have deleted
             yield f"delta:{lake.name}", batch.select(columns.names).cast(columns)
 
