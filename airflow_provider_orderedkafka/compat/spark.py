@@ -126,12 +126,15 @@ def tasks_running(session: "SparkSession") -> bool:
     return any(executor.numRunningTasks() for executor in tracker.getExecutorInfos())
 
 
+# Public is nothing by which a function of foreachBatch says that it was stopped.
+def be_interrupted(session: "SparkSession") -> None:
+    """Interrupt the JVM's thread that has called this one, by the Py4JJavaError by which Spark knows its own stop."""
+    thread = session._jvm.java.lang.Thread
+    thread.currentThread().interrupt()
+    thread.sleep(1)
+
+
 # Public is the same, by Spark's REST API, which is there only with its UI.
-def sleep_in_jvm(session: "SparkSession", seconds: float) -> None:
-    """Sleep in the JVM's thread that has called this one; a Py4JJavaError by which Spark knows its own stop ends it."""
-    session._jvm.java.lang.Thread.sleep(round(seconds * 1_000))
-
-
 def running_plans(session: "SparkSession") -> list[list[RunningNode]]:
     """What SQL does now, the oldest first: the nodes of each plan, with what their tasks have counted so far."""
     store = session._jsparkSession.sharedState().statusStore()

@@ -1,7 +1,8 @@
 """The streaming query of a load, as Spark shows it to whoever looks: in both lanes, batch after batch."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -11,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.sql.streaming import StreamingQuery, StreamingQueryListener
 from support.applications import Application, lane_of, source_and_output
 from support.loop import Before, World, Writer
@@ -196,24 +198,46 @@ def app(kafka: Any, spark: Any, tmp_path: Path) -> Application:
 
 @dataclass
 class Failing(Writer):
-    """Fails some time after it was begun."""
+    """Fails after its work."""
 
-    seconds: float = 0
+    work: Callable[[], object] = lambda: None
     begun: Event = field(default_factory=Event)
 
     def write(self, batch: Batch, note: Note, before: Before | None) -> Tally:
         self.begun.set()
-        sleep(self.seconds)
+        self.work()
         raise SettingError("told to end")
 
 
-@pytest.mark.parametrize(("writes", "stops"), [(1, 0), (0, 1)], ids=["the batch", "the stop"])
+def in_python(_spark: Any, seconds: float) -> None:
+    sleep(seconds)
+
+
+def heedless(spark: Any, seconds: float) -> None:
+    """Work in Spark that takes every interruption for its own."""
+    end = monotonic() + seconds
+    while monotonic() < end:
+        with suppress(Py4JJavaError):
+            spark._jvm.java.lang.Thread.sleep(100)
+
+
+@pytest.mark.parametrize(
+    ("work", "writes", "stops"),
+    [(in_python, 1, 0), (in_python, 0, 1), (heedless, 1, 0)],
+    ids=["the batch", "the stop", "heedless work in Spark"],
+)
 def test_however_long_a_stopped_query_takes_spark_sees_it_end_well_and_no_batch_that_was_not_loaded(
-    spark: Any, listener: Listener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writes: float, stops: float
+    spark: Any,
+    listener: Listener,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    work: Callable[[Any, float], None],
+    writes: float,
+    stops: float,
 ) -> None:
     stop = StreamingQuery.stop
     monkeypatch.setattr(StreamingQuery, "stop", lambda query: (sleep(stops), stop(query)))
-    writer = Failing(seconds=writes)
+    writer = Failing(work=lambda: work(spark, writes))
     world = replace(World.at(tmp_path), writer=writer)
     loop, session = world.loop(), LazySession()
     frames: Any = SimpleNamespace(loaded=world.loaded, engine=Engine(session))

@@ -17,10 +17,10 @@ from concurrent.futures import wait
 from contextlib import suppress
 from dataclasses import replace
 from threading import Lock
-from time import monotonic
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, Final
 
-from ...compat.spark import running_plans, sleep_in_jvm
+from ...compat.spark import be_interrupted, running_plans
 from ...core.batches import Planned, Within
 from ...storage import local_path
 from ..lanes.frames import RangeFrames
@@ -113,7 +113,9 @@ class Query:
                 self._name_jobs(session, planned)
                 loop.take(planned)
             while loop.over:  # until it is stopped: Spark must not report a batch that is not loaded
-                sleep_in_jvm(session, LOOK_SECONDS)
+                if self._running is not None and not self._running.isActive:
+                    be_interrupted(session)  # by Spark it was, once, and a batch may have taken that for its own
+                sleep(LOOK_SECONDS)
 
         writer = _documents(session, place).writeStream.foreachBatch(load).queryName(self._name)
         return writer.trigger(availableNow=True).start(checkpointLocation=_for_spark(own))
