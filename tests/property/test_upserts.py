@@ -29,12 +29,12 @@ from airflow_provider_orderedkafka.loads import loading, mirror, ranges, resolvi
 from airflow_provider_orderedkafka.loads.books import Books, look
 from airflow_provider_orderedkafka.loads.ledger import LEDGER, LedgerStore
 from airflow_provider_orderedkafka.outputs import DeltaOutput
-from airflow_provider_orderedkafka.spark.tables.upserts import CHANGE, POSITION, ROWS, Merge
+from airflow_provider_orderedkafka.spark.tables.upserts import POSITION, Merge
 
 JOB = Job(DeltaOutput(path="/lake", upsert=["id"]), Rows())
 COLUMNS = ("id", "value", "_is_deleted", "_orderedkafka")
 TOLERANCE, KEYS = 5, 4
-PARTS = r"MERGE INTO lake t USING (\(.*\)) s ON (.*) WHEN MATCHED AND (.*) THEN UPDATE SET (.*)"
+PARTS = r"MERGE INTO lake t USING given s ON (.*) WHEN MATCHED AND (.*) THEN UPDATE SET (.*)"
 INSERT = r"(.*) WHEN NOT MATCHED THEN INSERT (\(.*\)) VALUES \((.*)\)"
 
 
@@ -49,31 +49,22 @@ class Table:
         text = re.sub(r"\b([st])\._orderedkafka\.`(\w+)`", r"(\1._orderedkafka ->> '\2')", text)
         return self.db.execute(text.replace("named_struct(", "json_object(").replace("greatest(", "max("))
 
-    def given(self, rows, *more):
-        self.db.execute("DROP TABLE IF EXISTS given")
-        self.db.execute(f"CREATE TABLE given ({', '.join((*COLUMNS, *more))})")
-        self.db.executemany(f"INSERT INTO given VALUES ({', '.join('?' * len((*COLUMNS, *more)))})", rows)
-
-    def compared(self, rows, *, again):
-        """What a batch changes, as it is held until it is merged."""
-
+    def merge(self, rows, *, again):
         def position(row):
             return tuple(loads(row[3])[each] for each in POSITION)
 
         last = {row[0]: row for row in sorted(rows, key=position)}
-        merge = Merge("lake", (*COLUMNS, ROWS), [], ["id"], again)
-        self.given([(*row, 1) for row in (rows if again else last.values())], ROWS)
-        return replace(merge, columns=COLUMNS), self.run(merge.compared("given")).fetchall()
-
-    def merged(self, merge, rows):
-        self.given(rows, ROWS, CHANGE, "_moved")
-        using, on, applies, sets = re.fullmatch(PARTS, merge.merged("given")).groups()
+        self.db.execute("DROP TABLE IF EXISTS given")
+        self.db.execute(f"CREATE TABLE given ({', '.join(COLUMNS)})")
+        marks = ", ".join("?" * len(COLUMNS))
+        self.db.executemany(f"INSERT INTO given VALUES ({marks})", rows if again else last.values())
+        on, applies, sets = re.fullmatch(PARTS, Merge("lake", COLUMNS, [], ["id"], again).merged("given")).groups()
         sets, *insert = re.fullmatch(INSERT, sets).groups() if " WHEN NOT MATCHED " in sets else (sets,)
         sets = re.sub(r"(^|, )t\.(\S+) = ", r"\1\2 = ", sets)
-        self.run(f"UPDATE lake AS t SET {sets} FROM {using} AS s WHERE {on} AND {applies}")
+        self.run(f"UPDATE lake AS t SET {sets} FROM given AS s WHERE {on} AND {applies}")
         for names, values in [insert] if insert else []:
             there = f"SELECT 1 FROM lake t WHERE {on}"
-            self.run(f"INSERT INTO lake {names} SELECT {values} FROM {using} s WHERE NOT EXISTS ({there})")
+            self.run(f"INSERT INTO lake {names} SELECT {values} FROM given s WHERE NOT EXISTS ({there})")
 
     def rows(self):
         found = self.db.execute("SELECT * FROM lake").fetchall()
@@ -296,14 +287,11 @@ class World:
                 self.merged[row.partition, row.offset] = row
 
         def merge():
-            return self.table.merged(*self.table.compared(made, again=again))
+            self.table.merge(made, again=again)
 
         fate = fates[number % len(fates)]
         if fate == "stands still":
             self.frozen.append(merge)
-        if fate == "stands still when it has compared":
-            compared = self.table.compared(made, again=again)
-            self.frozen.append(lambda: self.table.merged(*compared))
         for _ in range(2 if fate == "twice" else 1):
             merge()
 
@@ -372,9 +360,7 @@ records = st.lists(
     min_size=1,
     max_size=8,
 )
-fates = st.lists(
-    st.sampled_from(["once", "twice", "stands still", "stands still when it has compared"]), min_size=1, max_size=4
-)
+fates = st.lists(st.sampled_from(["once", "twice", "stands still"]), min_size=1, max_size=4)
 shares = st.lists(st.none() | st.integers(0, 4), min_size=4, max_size=4)
 pairs = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=6, max_size=6)
 come = st.tuples(st.just("come"), records)
@@ -460,5 +446,5 @@ def test_a_row_is_later_by_offset_in_its_partition_and_keeps_the_latest_order_ti
     for (topic_id, partition), offset, time in merged:
         found = {"range_id": "r", "batch": 0, "topic": "a", "partition": partition, "offset": offset, "ordinal": 0}
         row = ("k", "v", False, dumps({**found, "topic_id": topic_id, "order_time": time}))
-        table.merged(*table.compared([row], again=False))
+        table.merge([row], again=False)
     assert table.rows()["k"][0] == (TopicPartition("a", last[0]), last[1])

@@ -13,10 +13,12 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any, Final
 
 from ...core.batches import Batch, Note, Tally
-from ...core.commits import DELETED, IDENTITY
+from ...core.commits import DELETED, IDENTITY, TableVersion
 from ...core.documents import Changes
 from ...core.order.positions import TopicPartition
 from ...errors import RowError, SettingError
@@ -28,9 +30,9 @@ from .table import LakeTable, identified
 from .writer import OutputTable, TableBefore, TableWriter, told
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame, Row
 
-CHANGE, ROWS, MOVED = (f"{IDENTITY}_{name}" for name in ("change", "rows", "moved"))
+TURN: Final = f"{IDENTITY}_turn"
 POSITION: Final = ("order_time", "topic", "partition", "offset", "ordinal")
 PARTITION: Final = ("topic_id", "topic", "partition")
 WITHIN: Final = ("offset", "ordinal")
@@ -84,24 +86,17 @@ class Merge:
     keys: Sequence[str]
     again: bool
 
-    def compared(self, rows: str) -> str:
-        """The rows with what each changes, and whether its key moves to another partition."""
-        wrong = " OR ".join(f"s.{quoted(each)} IS NULL" for each in (*self.keys, DELETED))
-        change = f"CASE WHEN s.{DELETED} THEN 'deleted' WHEN t.{DELETED} THEN 'inserted' ELSE 'updated' END"
-        absent = "'unchanged'" if self.again else f"CASE WHEN s.{DELETED} THEN 'deleted' ELSE 'inserted' END"
-        moved = f"NOT ({same(_new, _there, PARTITION)})"
-        asked = ", ".join(f"t.{quoted(each)}" for each in (*self.keys, IDENTITY, DELETED))
-        # its rows of these keys alone: else a large table would be sorted for a few rows
-        there = f"SELECT {asked} FROM {self.name} t WHERE EXISTS (SELECT 1 FROM {rows} s WHERE {self._of_key})"  # noqa: S608
+    def met(self, rows: str) -> str:
+        """How many of the rows find their key there, by what they change, and of how many it moves."""
+        change = f"WHEN s.{DELETED} THEN 'deleted' WHEN t.{DELETED} THEN 'inserted' ELSE 'updated'"
+        moved = f"{self._applies} AND NOT ({same(_new, _there, PARTITION)})"
         return (
-            f"SELECT s.*, CASE WHEN {wrong} THEN 'wrong' WHEN t.{IDENTITY} IS NULL THEN {absent} "  # noqa: S608 - quoted
-            f"WHEN {self._applies} THEN {change} ELSE 'unchanged' END AS {CHANGE}, "
-            f"coalesce({moved} AND {self._applies}, false) AS {MOVED} "
-            f"FROM {rows} s LEFT JOIN ({there}) t ON {self._matches}"
+            f"SELECT CASE WHEN NOT {self._applies} THEN 'unchanged' {change} END AS change, count(*) AS keys, "  # noqa: S608
+            f"count_if(s.{DELETED}) AS deletes, count_if({moved}) AS moved "
+            f"FROM {self.name} t JOIN {rows} s ON {self._matches} GROUP BY 1"
         )
 
     def merged(self, rows: str) -> str:
-        """The merge of rows that were compared: the table may have changed since."""
         given = [each for each in self.columns if each not in {*self.keys, IDENTITY}]
         identity = [] if self.again else [f"t.{IDENTITY} = {self._identity}"]
         values = [f"t.{quoted(each)} = s.{quoted(each)}" for each in given]
@@ -109,17 +104,14 @@ class Merge:
         names, inserted = (", ".join(f"{of}{quoted(each)}" for each in self.columns) for of in ("", "s."))
         absent = "" if self.again else f" WHEN NOT MATCHED THEN INSERT ({names}) VALUES ({inserted})"  # noqa: S608 - quoted
         return (
-            f"MERGE INTO {self.name} t USING (SELECT * FROM {rows} WHERE {CHANGE} <> 'unchanged') s "  # noqa: S608
-            f"ON {self._matches} WHEN MATCHED AND {self._applies} THEN UPDATE SET {sets}{absent}"
+            f"MERGE INTO {self.name} t USING {rows} s ON {self._matches} "
+            f"WHEN MATCHED AND {self._applies} THEN UPDATE SET {sets}{absent}"
         )
 
     @property
-    def _of_key(self) -> str:
-        return " AND ".join(f"s.{quoted(each)} = t.{quoted(each)}" for each in self.keys)
-
-    @property
     def _matches(self) -> str:
-        return f"{self._of_key} AND {of_record(_new, _there)}" if self.again else self._of_key
+        of_key = " AND ".join(f"s.{quoted(each)} = t.{quoted(each)}" for each in self.keys)
+        return f"{of_key} AND {of_record(_new, _there)}" if self.again else of_key
 
     @property
     def _applies(self) -> str:
@@ -135,13 +127,13 @@ class Merge:
 
 
 def last_of_each(rows: "DataFrame", keys: Sequence[str]) -> "DataFrame":
-    """The last row of each key, and how many there were of it."""
+    """The last row of each key."""
+    from pyspark.sql import Window
     from pyspark.sql import functions as f
 
-    position = f.struct(*(f.col(f"{IDENTITY}.{each}") for each in POSITION))
-    last = f.max_by(f.struct(*(f.col(quoted(name)) for name in rows.columns)), position)
-    found = rows.groupBy(*(f.col(quoted(key)).alias(f"_key_{n}") for n, key in enumerate(keys)))
-    return found.agg(last.alias("_last"), f.count(f.lit(1)).alias(ROWS)).select("_last.*", ROWS)
+    latest_first = [f.col(f"{IDENTITY}.{each}").desc() for each in POSITION]
+    of_key = Window.partitionBy(*(f.col(quoted(key)) for key in keys)).orderBy(*latest_first)
+    return rows.withColumn(TURN, f.row_number().over(of_key)).where(f"{TURN} = 1").drop(TURN)
 
 
 def with_deletes(rows: "DataFrame", deletes: str | None, of: str) -> "DataFrame":
@@ -199,8 +191,11 @@ class UpsertTable(OutputTable):
     def may_double(self, _batch: Batch) -> int | None:
         return 0 if self.dead_letters is None else None
 
+    def seen(self, _batch: int) -> TableVersion | None:
+        return None
+
     def there(self, _note: Note) -> TableBefore:
-        """Nothing that matters."""
+        """Nothing that matters: what landed is merged again."""
         return TableBefore()
 
     def named(self, rows: "DataFrame", engine: Engine, batch: int) -> "DataFrame":
@@ -235,30 +230,44 @@ class UpsertWriter(TableWriter):
         return replace(counted(), rows_emitted=emitted, changes=changes).plus(told(columns))
 
     def _merged(self, rows: "DataFrame") -> tuple[int, Changes]:
-        from pyspark.sql import functions as f
-
         table = self.output.lake
         keys = rows.columns[: len(table.output.upsert)]  # as the rows write them
         again = table.upsert is not None and table.upsert.stage == "again"
-        given = (rows.withColumn(ROWS, f.lit(1)) if again else last_of_each(rows, keys)).persist()
         merge = Merge(table.name, rows.columns, table.lacking(rows.columns), keys, again)
-        with _view(given) as name:
-            compared = table.sql(merge.compared(name)).persist()
+        rows, emitted = self.frames.engine.counted(rows)
+        given = (rows if again else last_of_each(rows, keys)).persist()
         try:
-            counted = (f.count(f.lit(1)).alias("keys"), f.sum(ROWS).alias("rows"), f.count_if(MOVED).alias("moved"))
-            counts = {row[CHANGE]: row for row in compared.groupBy(CHANGE).agg(*counted).collect()}
-            if "wrong" in counts:
-                raise _wrong(compared, keys)
-            if set(counts) - {"unchanged"}:
-                with _view(compared) as name:
+            [total] = given.agg(*_totals(keys)).collect()
+            if total["wrong"]:
+                raise _wrong(given, keys)
+            with _view(given) as name:
+                changes = _changes(total, table.sql(merge.met(name)).collect(), again=again)
+                if changes.inserted or changes.updated or changes.deleted:
                     table.merge(merge.merged(name))
         finally:
-            compared.unpersist()
             given.unpersist()
-        moved = sum(each["moved"] for each in counts.values())
-        return sum(each["rows"] for each in counts.values()), Changes(
-            moved=moved, **{change: each["keys"] for change, each in counts.items()}
-        )
+        return emitted(), changes
+
+
+def _totals(keys: Sequence[str]) -> "list[Column]":
+    from pyspark.sql import functions as f
+
+    keys_, deletes = f.count(f.lit(1)).alias("keys"), f.count_if(f.col(DELETED)).alias("deletes")
+    return [keys_, deletes, f.count_if(_is_wrong(keys)).alias("wrong")]
+
+
+def _is_wrong(keys: Sequence[str]) -> "Column":
+    from pyspark.sql import functions as f
+
+    return reduce(or_, [f.col(quoted(each)).isNull() for each in (*keys, DELETED)])
+
+
+def _changes(total: "Row", met: "Sequence[Row]", *, again: bool) -> Changes:
+    """What the rows of a batch change. Those that do not find their key are new, unless they are loaded again."""
+    absent = total["keys"] - sum(row["keys"] for row in met)
+    deletes = total["deletes"] - sum(row["deletes"] for row in met)
+    found = Changes(moved=sum(row["moved"] for row in met), **{row["change"]: row["keys"] for row in met})
+    return found + (Changes(unchanged=absent) if again else Changes(inserted=absent - deletes, deleted=deletes))
 
 
 @contextmanager
@@ -271,8 +280,8 @@ def _view(frame: "DataFrame") -> Iterator[str]:
         frame.sparkSession.catalog.dropTempView(name)
 
 
-def _wrong(compared: "DataFrame", keys: Sequence[str]) -> RowError:
-    row = compared.where(f"{CHANGE} = 'wrong'").orderBy(*(f"{IDENTITY}.{each}" for each in POSITION)).first()
+def _wrong(rows: "DataFrame", keys: Sequence[str]) -> RowError:
+    row = rows.where(_is_wrong(keys)).orderBy(*(f"{IDENTITY}.{each}" for each in POSITION)).first()
     assert row is not None
     where = TopicPartition(row[IDENTITY]["topic"], row[IDENTITY]["partition"]).at(row[IDENTITY]["offset"])
     null = next(each for each in (*keys, DELETED) if row[each] is None)

@@ -8,7 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Self
 
 from ...core.batches import Batch, Doubt, Note, Setup, Tally
-from ...core.commits import Search, name_of, search
+from ...core.commits import Search, TableVersion, name_of, search
 from ...core.documents import Destination, Ends
 from ...core.order.cuts import Slice
 from ...core.order.positions import Offsets
@@ -81,6 +81,10 @@ class OutputTable:
             Ends() if self.dead_letters is None else self.dead_letters.to.ends(), table=self.table.version(0)
         )
 
+    def seen(self, batch: int) -> TableVersion | None:
+        """From which version on the commits of a new batch are looked for."""
+        return self.table.version(batch)
+
     def may_double(self, _batch: Batch) -> int | None:
         return 0 if self.table.commits_once and self.dead_letters is None else None
 
@@ -94,7 +98,7 @@ class OutputTable:
             self._check_owned()
             keep(note)
         else:
-            note = replace(note, table=self.table.version(note.batch))
+            note = replace(note, table=self.seen(note.batch))
         return self.joined(note)
 
     def joined(self, note: Note) -> Note:
@@ -104,7 +108,7 @@ class OutputTable:
             self.table.forget(before)
             if self.dead_letters is not None:
                 self.dead_letters.to.forget(before)
-            note = replace(note, table=self.table.version(note.batch))
+            note = replace(note, table=self.seen(note.batch))
         return note if self.dead_letters is None else self.dead_letters.to.joined(note)
 
     def before(self, note: Note) -> TableBefore:
