@@ -10,6 +10,12 @@ READING = "tests/property/test_reading.py"
 
 MUTANTS = [
     (
+        "what was kept for later pieces is passed over where some of it is later",
+        f"{PACKAGE}/kafka/read/fetching.py",
+        {"(offset >= self._piece.stop[in_piece])).all()": "(offset >= self._piece.stop[in_piece])).any()"},
+        ("tests/unit/test_fetching.py",),
+    ),
+    (
         "an end off by one",
         f"{PACKAGE}/kafka/read/fetching.py",
         {

@@ -136,12 +136,6 @@ MUTANTS = [
         ("tests/integration/test_query.py",),
     ),
     (
-        "a stopped query waits for an interruption that a batch took for its own",
-        f"{PACKAGE}/spark/application/query.py",
-        {"be_interrupted(session)  # by": "pass  # by"},
-        ("tests/integration/test_query.py",),
-    ),
-    (
         "what was doubled after a commit is nobody's",
         f"{PACKAGE}/loads/loading.py",
         {"    if after == ledger:\n": "    if True:\n"},

@@ -45,7 +45,7 @@ class ScriptedConsumer:
 
 
 class LogConsumer:
-    """Gives what a simulated log has of the partitions that are assigned, some records of one of them at a time.
+    """Gives what a simulated log has of the partitions that are assigned, some records of some of them at a time.
 
     It says once where a log ends, and once that an offset is gone. `sent` are the records that it has given.
     """
@@ -60,9 +60,14 @@ class LogConsumer:
         self._given: dict[TopicPartition, int] = {}
 
     def consume(self, most: int, timeout: float) -> list[Message]:
-        """Some records of a partition; nothing at times, to those who do not wait."""
+        """Some records of a few partitions; nothing at times, to those who do not wait."""
+        if not timeout and self._chance.random() < 0.2:
+            return []
+        return [message for _ in range(min(self._chance.randint(1, 3), most)) for message in self._some(most // 3 or 1)]
+
+    def _some(self, most: int) -> list[Message]:
         talking = sorted(self.assigned.keys() - self._silent)
-        if not talking or (not timeout and self._chance.random() < 0.2):
+        if not talking:
             return []
         partition = self._chance.choice(talking)
         at = self.assigned[partition]

@@ -44,6 +44,15 @@ def test_a_record_of_another_partition_moves_none_of_the_slice(slice_, last, oth
     assert fetched(slice_, consumer) == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]
 
 
+def test_what_comes_early_is_kept_for_the_pieces_that_it_is_of():
+    pieces = [stretch("orders", 0, 0, 3), stretch("orders", 0, 3, 6), stretch("refunds", 0, 0, 3)]
+    come = [*(record(offset) for offset in range(6)), *(record(offset, partition=REFUNDS) for offset in range(3))]
+    whole = slice_of(stretch("orders", 0, 0, 6), pieces[-1])
+    fetch = Fetch(whole, ReadSettings({}), PooledConsumer(ScriptedConsumer(come), deque()))
+    found = [fetch.run(slice_of(piece)).joined().columns for piece in pieces]
+    assert [columns.offset.tolist() for columns in found] == [[0, 1, 2], [3, 4, 5], [0, 1, 2]]
+
+
 def test_keys_and_values_are_taken_and_counted_only_where_their_column_is_asked_for():
     messages = [Message(*ORDERS, offset, b"key", b"value") for offset in range(3)]
     columns = Columns(*[np.zeros(3, np.int64)] * 4)

@@ -1,7 +1,9 @@
 """Records as they were fetched: integer columns, and payloads by reference."""
 
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain, compress
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from confluent_kafka import Message
@@ -31,7 +33,8 @@ class Columns(NamedTuple):
         return Columns(*(column[which] for column in self))
 
 
-class Part(NamedTuple):
+@dataclass(frozen=True)
+class Part:
     """Some records as they arrived. Payloads that are null are empty, with a size of -1."""
 
     columns: Columns
@@ -58,12 +61,19 @@ class Part(NamedTuple):
             *_header_sizes(found, len(messages)),
         )
 
-    @property
+    @cached_property
     def bytes(self) -> int:
         """About how much memory it takes."""
         payloads = sum(int(np.maximum(sizes, 0).sum()) for sizes in (self.key_sizes, self.value_sizes))
         headers = int(self.header_sizes.sum()) + _HEADER_OVERHEAD * int(self.header_counts.sum())
         return payloads + headers + len(self.keys) * RECORD_OVERHEAD
+
+    @cached_property
+    def runs(self) -> tuple[Ints, Ints]:
+        """Where partitions follow each other: the rank and the first offset of each run of records."""
+        rank, offset, _, _ = self.columns
+        begins = np.concatenate([[0], np.flatnonzero(np.diff(rank)) + 1])
+        return rank[begins], offset[begins]
 
     def only(self, which: Bools) -> "Part":
         if which.all():
@@ -109,14 +119,14 @@ class FetchedRecords:
 
     def __init__(self, settings: ReadSettings) -> None:
         self._settings = settings
-        self._parts: list[Part] = []
+        self.parts: list[Part] = []
         self.records = 0
         self.bytes = 0
         self.lost: dict[TopicPartition, int] = {}
 
     def take(self, part: Part) -> None:
         if part.keys:
-            self._parts.append(part)
+            self.parts.append(part)
             self.records += len(part.keys)
             self.bytes += part.bytes
 
@@ -126,18 +136,25 @@ class FetchedRecords:
 
     def joined(self) -> Part:
         """All of them as one part."""
-        columns, keys, key_sizes, values, value_sizes, headers, header_sizes, header_counts = zip(
-            *(self._parts or [Part.of([], _NO_COLUMNS, self._settings)]), strict=True
-        )
+        parts = self.parts or [Part.of([], _NO_COLUMNS, self._settings)]
+        if len(parts) == 1:
+            return parts[0]
+
+        def end_to_end(column: str) -> Any:
+            return np.concatenate([getattr(part, column) for part in parts])
+
+        def listed(column: str) -> list[Any]:
+            return list(chain.from_iterable(getattr(part, column) for part in parts))
+
         return Part(
-            Columns(*map(np.concatenate, zip(*columns, strict=True))),
-            list(chain.from_iterable(keys)),
-            np.concatenate(key_sizes),
-            list(chain.from_iterable(values)),
-            np.concatenate(value_sizes),
-            list(chain.from_iterable(headers)) if self._settings.include_headers else None,
-            np.concatenate(header_sizes),
-            np.concatenate(header_counts),
+            Columns(*map(np.concatenate, zip(*(part.columns for part in parts), strict=True))),
+            listed("keys"),
+            end_to_end("key_sizes"),
+            listed("values"),
+            end_to_end("value_sizes"),
+            listed("headers") if self._settings.include_headers else None,
+            end_to_end("header_sizes"),
+            end_to_end("header_counts"),
         )
 
 

@@ -13,7 +13,7 @@ only what arrives is judged, and what the log itself says of a partition's posit
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, compress
 from typing import Final
@@ -197,8 +197,12 @@ class Fetch:
         self._rank_in_piece[self._ranks_of_piece] = np.arange(len(piece.stretches))
         starts = dict(zip(self._ranks_of_piece.tolist(), (stretch.start for stretch in piece.stretches), strict=True))
         self._begin_again({rank: start for rank, start in starts.items() if self._bounds[rank] != start})
-        kept, self._kept = self._kept.joined(), FetchedRecords(self._settings)
-        self._share_out(kept)
+        kept, self._kept = self._kept, FetchedRecords(self._settings)
+        for part in kept.parts:
+            if self._comes_later(part):
+                self._kept.take(part)
+            else:
+                self._share_out(part)
         self._look()
         self._assign(np.flatnonzero(self._open & ~self._assigned))
 
@@ -206,9 +210,10 @@ class Fetch:
         """Fetch from these on, whatever came of their partitions before."""
         if not starts:
             return
-        ranks, kept = list(starts), self._kept.joined()
+        ranks, kept = list(starts), self._kept
         self._kept = FetchedRecords(self._settings)
-        self._kept.take(kept.only(~np.isin(kept.columns.rank, ranks)))
+        for part in kept.parts:
+            self._kept.take(part.only(~np.isin(part.columns.rank, ranks)))
         self._unassign([rank for rank in ranks if self._assigned[rank]])
         for rank, start in starts.items():
             self._bounds[rank] = start
@@ -221,9 +226,9 @@ class Fetch:
 
     def _put_back(self) -> None:
         """Keep what came of the piece, for the pieces that it is cut into."""
-        parts = _ranked(self._fetched.joined(), self._ranks_of_piece), self._kept.joined()
+        fetched, kept = self._fetched, self._kept
         self._kept = FetchedRecords(self._settings)
-        for part in parts:
+        for part in (*(_ranked(each, self._ranks_of_piece) for each in fetched.parts), *kept.parts):
             self._kept.take(part)
         self._forget_lost()
 
@@ -269,6 +274,12 @@ class Fetch:
         later[mine] = offset[mine] >= self._piece.stop[in_piece[mine]]
         self._fetched.take(_ranked(part.only(belongs), self._rank_in_piece))
         self._kept.take(part.only(later))
+
+    def _comes_later(self, part: Part) -> bool:
+        """Whether all of it comes after the piece, by where its runs begin."""
+        rank, offset = part.runs
+        in_piece = self._rank_in_piece[rank]
+        return bool(((in_piece == _NOT_OURS) | (offset >= self._piece.stop[in_piece])).all())
 
     def _look(self) -> None:
         """See how far the piece has come: as far as the slice, once what was kept is shared out."""
@@ -343,7 +354,7 @@ class Fetch:
 
 def _ranked(part: Part, ranks: Ints) -> Part:
     """The same records, by other ranks of their partitions."""
-    return part._replace(columns=part.columns._replace(rank=ranks[part.columns.rank]))
+    return replace(part, columns=part.columns._replace(rank=ranks[part.columns.rank]))
 
 
 def _rank_finder(partitions: Sequence[TopicPartition]) -> Callable[[list[Message]], Ints]:
