@@ -137,7 +137,7 @@ class PerProcess(Generic[Kept]):
 # Defaults for reading slices; the user's configuration wins. Little is fetched ahead: what is fetched past the
 # last slice is thrown away; and the client counts its queue's bytes by the values alone, so that large headers are
 # bounded by the number of records. A batch that was damaged on its way or on a broker's disk is an error.
-_ANSWER_BYTES = 4_000_000
+_ANSWER_BYTES = 16_000_000
 _DEFAULTS = {
     "check.crcs": "true",
     "group.id": "orderedkafka-reader",
@@ -156,7 +156,7 @@ _DEFAULTS = {
 _FETCH_BYTES = (32_768, 262_144, 1_048_576)
 _VARYING = 1.05
 _MOST_IDLE = 8
-_REQUEST_BYTES = (500_000, 2_000_000)
+_REQUEST_BYTES = (500_000, 8_000_000)
 _REQUESTS = 32
 _RECORD_BYTES = 1_000  # about
 _MUCH = 50_000
