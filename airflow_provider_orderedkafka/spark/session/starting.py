@@ -31,7 +31,8 @@ Result = TypeVar("Result")
 ONE_ATTEMPT = {"spark.task.maxFailures": "1", "spark.stage.maxConsecutiveAttempts": "1", "spark.speculation": "false"}
 """Two copies of a task would write at the same time; the application itself retries a failed batch."""
 
-AS_PLANNED = {"spark.sql.adaptive.enabled": "false"}
+ADAPTIVE = "spark.sql.adaptive.enabled"
+AS_PLANNED = {ADAPTIVE: "false"}
 """Keep partitions as slices, and run the plan that was checked."""
 
 NOT_BY_FILE = {"spark.broadcast.UDFCompressionThreshold": "1g"}

@@ -25,12 +25,13 @@ from ...errors import RowError, SettingError
 from ...kafka.provenance import ORDINAL, SOURCE
 from ...kafka.replay.landed import Landed
 from ..lanes.engine import Engine
+from ..session.starting import ADAPTIVE
 from .columns import quoted
-from .table import LakeTable, identified
+from .table import LakeTable, identified, in_few_files
 from .writer import OutputTable, TableBefore, TableWriter, told
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, Row
+    from pyspark.sql import Column, DataFrame, Row, SparkSession
 
 TURN: Final = f"{IDENTITY}_turn"
 POSITION: Final = ("order_time", "topic", "partition", "offset", "ordinal")
@@ -225,17 +226,18 @@ class UpsertWriter(TableWriter):
         slices = self.frames.for_tasks(batch)
         rows, counted = self.rows(batch, dead_letters, slices)
         columns = self.output.table.settle(rows.schema)
-        with self.frames.located(batch, rows, slices):
-            emitted, changes = self._merged(columns.fit(rows))
+        with self.frames.located(batch, rows, slices), _as_many_tasks_as_it_takes(self.frames.engine.session):
+            emitted, changes = self._merged(columns.fit(rows), self._bytes(batch))
         return replace(counted(), rows_emitted=emitted, changes=changes).plus(told(columns))
 
-    def _merged(self, rows: "DataFrame") -> tuple[int, Changes]:
+    def _merged(self, rows: "DataFrame", size: float | None) -> tuple[int, Changes]:
         table = self.output.lake
         keys = rows.columns[: len(table.output.upsert)]  # as the rows write them
         again = table.upsert is not None and table.upsert.stage == "again"
         merge = Merge(table.name, rows.columns, table.lacking(rows.columns), keys, again)
         rows, emitted = self.frames.engine.counted(rows)
-        given = (rows if again else last_of_each(rows, keys)).persist()
+        # what is kept stays in the tasks it has, and so do the files that are made of it
+        given = in_few_files(rows if again else last_of_each(rows, keys), self.frames.engine.cores, size).persist()
         try:
             [total] = given.agg(*_totals(keys)).collect()
             if total["wrong"]:
@@ -268,6 +270,17 @@ def _changes(total: "Row", met: "Sequence[Row]", *, again: bool) -> Changes:
     deletes = total["deletes"] - sum(row["deletes"] for row in met)
     found = Changes(moved=sum(row["moved"] for row in met), **{row["change"]: row["keys"] for row in met})
     return found + (Changes(unchanged=absent) if again else Changes(inserted=absent - deletes, deleted=deletes))
+
+
+@contextmanager
+def _as_many_tasks_as_it_takes(session: "SparkSession") -> Iterator[None]:
+    """Let Spark choose how many tasks shuffle, which elsewhere would lose the order: a merge has none."""
+    before = session.conf.get(ADAPTIVE)
+    session.conf.set(ADAPTIVE, "true")
+    try:
+        yield
+    finally:
+        session.conf.set(ADAPTIVE, before)
 
 
 @contextmanager
