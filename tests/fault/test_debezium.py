@@ -216,7 +216,9 @@ def test_a_table_of_upserts_is_what_the_database_has_whatever_is_killed(
         upserts.transform = ("--decode", decode, "--arrow-transform", "debezium", "--option", "maxOffsetsPerTrigger=60")
         assert upserts.run(*upserts.transform, die="after")["code"] == "died"
         upserts.done()
-        found = lake.sql(f"SELECT {', '.join(COLUMNS)} FROM {upserts.table} WHERE NOT _is_deleted")
+        exact = {"price", "at"}  # of which JSON keeps a part
+        columns = ", ".join(f"CAST({each} AS STRING) AS {each}" if each in exact else each for each in COLUMNS)
+        found = lake.sql(f"SELECT {columns} FROM {upserts.table} WHERE NOT _is_deleted")
     finally:
         lake.close()
     assert {row["id"]: typed(in_python(row)) for row in found} == kept(database)
