@@ -93,6 +93,8 @@ def around(
 
 NOTE, COUNTS = Checkpoint.put_note, Checkpoint.put_counts
 MERGED = Moment(LakeTable.merge, "call", 2)
+SHUFFLED = 200
+"""In how many tasks Spark shuffles, unless that is set: so many files are not for a few rows."""
 
 
 @pytest.mark.parametrize(
@@ -143,6 +145,7 @@ def test_a_table_of_upserts_that_another_attempt_has_finished_stays_its_topic(
     finish_beside(load, moment)
     assert load.report().may_be_doubled == 0
     load.prove()
+    assert len([*(tmp_path / "warehouse").rglob("*.parquet")]) < SHUFFLED
 
 
 LARGE = 40_000

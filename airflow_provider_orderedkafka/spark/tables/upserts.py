@@ -227,7 +227,7 @@ class UpsertWriter(TableWriter):
         rows, counted = self.rows(batch, dead_letters, slices)
         columns = self.output.table.settle(rows.schema)
         with self.frames.located(batch, rows, slices), _as_many_tasks_as_it_takes(self.frames.engine.session):
-            emitted, changes = self._merged(columns.fit(rows), self._bytes(batch))
+            emitted, changes = self._merged(columns.fit(rows), self.size(batch))
         return replace(counted(), rows_emitted=emitted, changes=changes).plus(told(columns))
 
     def _merged(self, rows: "DataFrame", size: float | None) -> tuple[int, Changes]:

@@ -219,7 +219,7 @@ class TableWriter:
         name = name_of(self.output.range_name, batch.number, secrets.token_hex(4))
         write = Write(self.output.range_name, batch.number, name, lambda: tally().rows_emitted)
         with self.frames.located(batch, rows, slices):
-            self.output.table.append(in_few_files(rows, self.frames.engine.cores, self._bytes(batch)), write)
+            self.output.table.append(in_few_files(rows, self.frames.engine.cores, self.size(batch)), write)
         there = self.output.there(note)
         if name not in there.names:  # another attempt committed it, or the commit has expired
             self._check_by_another(batch, there)
@@ -240,7 +240,8 @@ class TableWriter:
         rows = without_surplus(rows, batch.surplus)
         return self.output.named(rows, self.frames.engine, batch.number), counters.tally
 
-    def _bytes(self, batch: Batch) -> float | None:
+    def size(self, batch: Batch) -> float | None:
+        """How many bytes its records have; None where their average is not known."""
         average = self.average()
         return None if average is None else average * batch.offsets
 
