@@ -90,6 +90,13 @@ def test_a_rewind_with_another_transform_gives_the_last_row_of_each_key_its_valu
     assert {json.loads(value)["version"] for _, value in upserts.values()} == {2}
 
 
+def test_batches_without_rows_change_nothing(upserts: Upserts, records: Records) -> None:
+    upserts.transform = ("--transform", "support.transforms:nothing")
+    records.produce(upserts.topic, changes(20, random.Random(7)))
+    report = upserts.done()
+    assert (report["rows_read"], report["rows_emitted"], upserts.rows()) == (20, 0, {})
+
+
 def test_two_attempts_that_insert_one_new_key_at_once_make_one_row(upserts: Upserts, records: Records) -> None:
     records.produce(upserts.topic, changes(60, random.Random(6)))
     ended = upserts.run(die="twice")

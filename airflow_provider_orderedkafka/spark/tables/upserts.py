@@ -240,6 +240,8 @@ class UpsertWriter(TableWriter):
         given = in_few_files(rows if again else last_of_each(rows, keys), self.frames.engine.cores, size).persist()
         try:
             [total] = given.agg(*_totals(keys)).collect()
+            if not total["keys"]:
+                return 0, Changes()
             if total["wrong"]:
                 raise _wrong(given, keys)
             with _view(given) as name:
