@@ -13,6 +13,7 @@ from support.topics import Topics
 
 from airflow_provider_orderedkafka.core.notation.subscriptions import Matching, Named
 from airflow_provider_orderedkafka.core.order.cuts import NO_FLOOR, Bound, Span
+from airflow_provider_orderedkafka.core.order.marks import LogEnd
 from airflow_provider_orderedkafka.core.order.planning import Planner
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.core.order.timeline import Sighting
@@ -21,7 +22,14 @@ from airflow_provider_orderedkafka.kafka.clients import pools
 from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
 from airflow_provider_orderedkafka.kafka.clients.pools import ReadSettings
 from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
-from airflow_provider_orderedkafka.kafka.lookup.topics import committed, discover, high_ends, log_starts, newest
+from airflow_provider_orderedkafka.kafka.lookup.topics import (
+    committed,
+    discover,
+    high_ends,
+    log_ends,
+    log_starts,
+    newest,
+)
 from airflow_provider_orderedkafka.kafka.read.slices import read_slice
 from broker import LocalKafka
 
@@ -151,6 +159,16 @@ def test_one_of_three_brokers_may_be_silent(tmp_path):
             for _ in range(2):
                 assert discover(config, Named(("orders",)), WHILE_ONE_IS_SILENT).partitions == (P,)
             broker.resume()
+
+
+def test_a_leader_that_died_is_not_waited_for_once_another_one_leads(tmp_path):
+    with LocalKafka(tmp_path, brokers=3) as cluster:
+        Topics(cluster.bootstrap_servers, "outages").create_named("orders", assignment=[[1, 2]])
+        config = KafkaConfig({"bootstrap.servers": cluster.bootstrap_servers})
+        assert log_ends(config, [P])[P].epoch == 0
+        cluster.brokers[0].kill()
+        Records(cluster.bootstrap_servers).produce("orders", [Record(b"", timestamp=100)])
+        assert log_ends(config, [P]) == {P: LogEnd(1, 1)}
 
 
 def test_a_newest_record_that_a_follower_lacks_takes_none_of_those_before_it_out_of_the_order(tmp_path):

@@ -8,7 +8,7 @@ from typing import Any
 import fsspec
 import pytest
 from fsspec.core import url_to_fs
-from moto.server import ThreadedMotoServer
+from support.object_store import ObjectStore
 from support.stores import check_puts_reads_lists_replaces_and_deletes
 
 from airflow_provider_orderedkafka.errors import LedgerChangedError, SettingError, StateError
@@ -22,25 +22,15 @@ def opened(location: str) -> ObjectState:
 
 
 @pytest.fixture(scope="module")
-def s3() -> Iterator[str]:
-    """The URL of a server on this machine."""
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
+def s3() -> Iterator[ObjectStore]:
+    with ObjectStore() as store:
+        yield store
 
 
 @pytest.fixture
-def bucket(s3: str, monkeypatch: pytest.MonkeyPatch) -> str:
+def bucket(s3: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> str:
     """A new bucket, to which the environment leads."""
-    settings = {
-        "AWS_ACCESS_KEY_ID": "a",
-        "AWS_SECRET_ACCESS_KEY": "b",
-        "AWS_DEFAULT_REGION": "us-east-1",
-        "AWS_ENDPOINT_URL": s3,
-    }
-    for name, value in settings.items():
+    for name, value in s3.environment.items():
         monkeypatch.setenv(name, value)
     name = f"orderedkafka-{secrets.token_hex(4)}"
     fsspec.filesystem("s3", skip_instance_cache=True).mkdir(name)

@@ -33,7 +33,8 @@ class _Quiet(WSGIRequestHandler):
 class ObjectStore:
     """`with` starts it. Each request takes `latency` more, is kept in `requests`, and is first shown to `before`.
 
-    `cut` says of a request, as it is in `requests`, whether and when its connection ends.
+    `cut` says of a request, as it is in `requests`, whether and when its connection ends. Requests are carried out one
+    by one: the server looks whether there is such an object and puts it in two steps, where S3 has one.
     """
 
     latency: float = 0.0
@@ -41,6 +42,8 @@ class ObjectStore:
     before: Asked = lambda method, path: None
     heeds_conditions: bool = True
     cut: Callable[[str], When | None] = lambda _request: None
+
+    _one: threading.Lock = field(default_factory=threading.Lock)
 
     def __enter__(self) -> "ObjectStore":
         self._answer = DomainDispatcherApplication(create_backend_app)
@@ -113,7 +116,8 @@ class ObjectStore:
             environ.pop("HTTP_IF_NONE_MATCH", None)
         when = self.cut(request)
         if when != "before":
-            answer = self._answer(environ, start)
+            with self._one:
+                answer = self._answer(environ, start)
         if when is None:
             return answer
         environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)

@@ -170,28 +170,30 @@ def test_where_the_client_told_nothing_in_the_background_its_last_answer_is_the_
 
 @pytest.mark.parametrize("code", [KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH])
 def test_who_leads_is_looked_up_again_for_what_was_asked_of_an_earlier_leader(code):
-    learned = []
+    silent = []
     asked = Asked(a=["one"], b=[code, "two"], c=[KafkaError._TRANSPORT, "three"])
-    assert ask(asked, relearn=learned.append) == {"a": "one", "b": "two", "c": "three"}
-    assert learned == [["b"]]
+    assert ask(asked, whom=lambda _, each: silent.append(each)) == {"a": "one", "b": "two", "c": "three"}
+    assert silent == [None]
 
 
-def test_another_controller_is_asked_well_before_the_deadline(clock):
-    looks = []
+def test_other_brokers_are_asked_well_before_the_deadline_once_they_are_named(clock):
+    looks, named = [], [None, "a leader"]
 
-    def look_again(seconds):
-        looks.append((clock.now, seconds))
-        return len(looks) == 2
+    def whom(seconds, silent):
+        looks.append((clock.now, seconds, silent))
+        return named[len(looks) - 1]
 
     asked = Asked(a=["one"], b=[UNANSWERED, "two"], c=[UNANSWERED, "three"])
-    assert ask(asked, seconds=12.0, look_again=look_again) == {"a": "one", "b": "two", "c": "three"}
+    assert ask(asked, seconds=12.0, whom=whom) == {"a": "one", "b": "two", "c": "three"}
     assert asked.rounds == [["a", "b", "c"], ["b", "c"]]
-    assert looks == [(1.0, 1.0), (1.75, 1.75)]
+    assert looks == [(1.0, 1.0, None), (1.75, 1.75, None)]
 
 
-def test_controllers_are_asked_until_one_answers_however_often_the_one_that_is_gone_is_named(clock):
+def test_who_was_named_before_is_not_asked_twice_and_brokers_are_asked_until_one_answers(clock):
+    named = iter("aabcdef")
     asked = Asked(a=[*[UNANSWERED] * 6, "one"])
-    assert ask(asked, seconds=12.0, look_again=lambda _: True) == {"a": "one"}
+    assert ask(asked, seconds=60.0, whom=lambda *_: next(named)) == {"a": "one"}
+    assert list(named) == []
 
 
 def test_what_a_connection_was_asked_that_is_gone_is_asked_of_the_new_one(clock):

@@ -220,20 +220,19 @@ def gather(
     patience: Patience,
     *,
     recheck: Callable[[], None] | None = None,
-    relearn: Callable[[Sequence[Question]], None] | None = None,
-    look_again: Callable[[float], bool] | None = None,
+    whom: Callable[[float, Any], Any] | None = None,
 ) -> dict[Question, Any]:
     """The answer to each question. `recheck` is called once if they take long, and may raise what it finds out.
 
-    `look_again` is for requests that go to the controller, which may be gone: it is asked again and again whether
-    there is another one, to ask that. `relearn` is called with the questions that went to an outdated leader,
-    before they are repeated.
+    `whom(seconds, silent)` has the client find out which brokers are to be asked, and returns them; None if it cannot
+    know. Those that were asked may be gone: while no answer comes, it is called again and again, with those that it
+    returned last, and what is left is asked of others. What an outdated leader was asked is repeated after it, too.
 
     Raises UnreachableError with the questions that were not answered, AccessDeniedError or UnknownTopicError.
     """
     answers: dict[Question, Any] = {}
     left, pause = list(questions), _FIRST_PAUSE
-    wait = _Wait(client, patience, recheck, look_again)
+    wait = _Wait(client, patience, recheck, whom)
     while left:
         failed: dict[Question, KafkaError | None] = {}
         wait.begin()
@@ -242,9 +241,8 @@ def gather(
             (failed if outcome is None or isinstance(outcome, KafkaError) else answers)[question] = outcome
         if failed and patience.left == 0:
             raise _unanswered(client, list(failed), patience, wait.last)
-        outdated = [question for question, error in failed.items() if error is not None and error.code() in OUTDATED]
-        if outdated and relearn is not None:
-            relearn(outdated)
+        if whom is not None and any(error is not None and error.code() in OUTDATED for error in failed.values()):
+            whom(patience.left, None)
         left = list(failed)
         if left:
             time.sleep(min(pause, patience.left))
@@ -270,12 +268,13 @@ class _Wait:
         client: Client,
         patience: Patience,
         recheck: Callable[[], None] | None,
-        look_again: Callable[[float], bool] | None,
+        whom: Callable[[float, Any], Any] | None,
     ) -> None:
         self._client = client
         self._patience = patience
         self._recheck = recheck
-        self._look_again = look_again
+        self._whom = whom
+        self._silent: Any = None
         self._next_look = patience.seconds * _FIRST_LOOK
         self._in_vain = False
         self._asked: Any = None
@@ -325,8 +324,10 @@ class _Wait:
 
     def _look(self) -> None:
         """See whether the answers may come no more: their broker or their connection is gone."""
-        if self._look_again and self._patience.waited > self._next_look:
-            self._in_vain = self._look_again(min(self._patience.waited, self._patience.left))
+        if self._whom and self._patience.waited > self._next_look:
+            named = self._whom(min(self._patience.waited, self._patience.left), self._silent)
+            self._in_vain = named not in {None, self._silent}
+            self._silent = named
             self._next_look = _LATER_LOOKS * self._patience.waited
         self._in_vain = self._in_vain or self._client.client is not self._asked
 

@@ -290,7 +290,6 @@ class Admin:
         self._lock = threading.Lock()
         self.servers = config["bootstrap.servers"]
         self._clients = [self._connect()]
-        self._controller: int | None = None
 
     @property
     def client(self) -> Any:
@@ -303,16 +302,18 @@ class Admin:
                 self._clients.append(self._connect())
             return self._clients[: max(count, 1)]
 
-    def relearn(self, topics: Iterable[str], seconds: float) -> None:
-        """Refresh which brokers lead the topics, within this many seconds."""
+    def leaders(self, topics: Iterable[str], seconds: float) -> tuple[Any, ...] | None:
+        """Which brokers lead the topics, found out within this many seconds; None if Kafka does not say."""
         from confluent_kafka import KafkaException
 
-        end = time.monotonic() + seconds
-        for client, topic in product(self._clients, topics):
-            left = end - time.monotonic()
-            if left > 0:
-                with suppress(KafkaException):  # the question shows it, which is asked again
-                    client.list_topics(topic, timeout=left)
+        end, found = time.monotonic() + seconds, []
+        try:
+            for client, topic in product(self._clients, topics):
+                told = client.list_topics(topic, timeout=max(end - time.monotonic(), _LEAST_SECONDS)).topics[topic]
+                found += [(topic, number, each.leader) for number, each in sorted(told.partitions.items())]
+        except KafkaException:  # the question shows it, which is asked again
+            return None
+        return tuple(found)
 
     def metadata(self, seconds: float) -> Any:
         """What a broker says of the cluster; raises KafkaException, and connects anew, if none says anything.
@@ -329,21 +330,20 @@ class Admin:
                 self._clients = [self._connect()]
             raise
 
-    def look_again(self, seconds: float) -> bool:
-        """Refresh which broker is the controller, which gets many requests; whether it is another one now.
+    def controller(self, seconds: float, silent: int | None) -> int | None:
+        """Which broker is the controller, which gets many requests; not the `silent` one, if Kafka names another.
 
-        Kafka goes on naming a broker that is gone until its session ends, so the one named last is not taken again.
+        Kafka goes on naming a broker that is gone until its session ends. None if it does not say within the seconds.
         """
         from confluent_kafka import KafkaException
 
-        silent, end = self._controller, time.monotonic() + seconds
+        named, end = None, time.monotonic() + seconds
         with suppress(KafkaException):  # the question shows it, which is asked again
             for _ in range(_LOOKS):
-                found = self.metadata(end - time.monotonic())
-                self._controller = found.controller_id
-                if self._controller != silent or len(found.brokers) == 1:
+                named = int(self.metadata(end - time.monotonic()).controller_id)
+                if named != silent:
                     break
-        return self._controller != silent
+        return named
 
     def troubles(self, since: float) -> list[Any]:
         """The errors reported since a time of the monotonic clock, the newest last."""

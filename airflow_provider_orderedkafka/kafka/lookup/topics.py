@@ -181,7 +181,7 @@ def _describe(asked: Admin, names: Sequence[str], deadline: float) -> dict[str, 
         return [answers[name] for name in questions]
 
     try:
-        return gather(asked, ask, names, patience, look_again=asked.look_again)
+        return gather(asked, ask, names, patience, whom=asked.controller)
     except UnknownTopicError:
         raise _unknown(asked, names, patience) from None
 
@@ -201,7 +201,7 @@ def _settings(asked: Admin, names: Sequence[str], deadline: float) -> dict[str, 
         return list(asked.client.describe_configs(resources, request_timeout=seconds).values())
 
     try:
-        found = gather(asked, ask, names, Patience(deadline, "the settings of topic"), look_again=asked.look_again)
+        found = gather(asked, ask, names, Patience(deadline, "the settings of topic"), whom=asked.controller)
     except AccessDeniedError:  # of one of them; which one it is shows when each is asked for alone
         alone = [{names[0]: None}] if len(names) == 1 else [_settings(asked, [name], deadline) for name in names]
         return {name: settings for each in alone for name, settings in each.items()}
@@ -412,10 +412,10 @@ def _ask(
     def recheck() -> None:
         check_partitions(asked, {question.partition for question in questions}, patience)
 
-    def relearn(some: Sequence[_Question]) -> None:
-        asked.relearn({question.partition.topic for question in some}, patience.left)
+    def leaders(seconds: float, _silent: object) -> object:
+        return asked.leaders(dict.fromkeys(question.partition.topic for question in questions), seconds)
 
-    return gather(asked, ask, questions, patience, recheck=recheck, relearn=relearn)
+    return gather(asked, ask, questions, patience, recheck=recheck, whom=leaders)
 
 
 class _Told(NamedTuple):

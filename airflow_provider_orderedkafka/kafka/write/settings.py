@@ -146,7 +146,7 @@ def _create(config: Mapping[str, str], topic: str, new: NewTopics) -> str:
         made = asked.client.create_topics([wanted], request_timeout=seconds)
         return [_judged(made[name], topic) for name in questions]
 
-    gather(asked, ask, [topic], Patience(DEADLINE, "the creation of topic"), look_again=asked.look_again)
+    gather(asked, ask, [topic], Patience(DEADLINE, "the creation of topic"), whom=asked.controller)
     partitions = discover(config, Named((topic,))).topics[0].partitions
     return f"output topic {topic!r} was created, with {counted(partitions, 'partition')}"
 
