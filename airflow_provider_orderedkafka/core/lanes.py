@@ -1,12 +1,13 @@
 """Choose the lane: through DataFrames, or directly from reader to writer in one task.
 
 The direct lane is faster, and is chosen wherever it keeps the requested order. Each of its tasks has some partition
-numbers of all topics, so rows of one key stay in order only if a key is always in the same partition number.
+numbers of all topics, so rows of one key stay in order only if a key is always in the same partition number. One task
+keeps any order, and has few rows written before several writers of the other lane have begun.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from .order.positions import Offsets
 
@@ -29,6 +30,7 @@ class Facts:
     keys, `copied` that there is no transform.
     """
 
+    offsets: int
     transformed: bool
     keep_order: KeepOrder
     writers: int | None
@@ -53,6 +55,9 @@ class Lane:
     one_task: bool = False
     by_key: bool = False
 
+
+FEW: Final = 500_000
+"""So many offsets one task reads and writes sooner than the tasks of the other lane, where these have two cores."""
 
 _Rule = tuple[Callable[[Facts], bool], Lane]
 
@@ -79,7 +84,10 @@ RULES: tuple[_Rule, ...] = (
 
 def lane(facts: Facts) -> Lane:
     found = (way for holds, way in RULES if holds(facts))
-    return next(found, Lane("frames", "a key may be in several partitions of the source"))
+    way = next(found, Lane("frames", "a key may be in several partitions of the source"))
+    if way.kind == "direct" or facts.transformed or facts.writers is not None or facts.offsets > FEW:
+        return way
+    return Lane("direct", f"{way.reason}, so one task writes so few rows", one_task=True)
 
 
 def sizes(start: Offsets, end: Offsets) -> dict[int, int]:

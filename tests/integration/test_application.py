@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from pyspark.sql.functions import broadcast, lit, raise_error
-from support.applications import Application, events, source_and_output
+from support.applications import Application, events, lane_of, source_and_output
 from support.messages import says
-from support.outputs import FLAWLESS, by_partition, check, expected_of, stamp
+from support.outputs import FLAWLESS, by_key, by_partition, check, expected_of, stamp
 from support.ranges import whole_range
 from support.records import Record, Records
 from support.topics import Topics
@@ -52,6 +52,17 @@ def test_a_plain_copy_has_every_record_once_unchanged_and_in_order_for_each_key(
     assert report.before.ids == report.after.ids == {output: report.before.ids[output]}
     assert report.bytes_read == sum(len(each.record.key) + len(each.record.value) for each in expected)
     assert app.left() == ["report.json"]
+
+
+@pytest.mark.parametrize(("order", "keeps"), [("key", by_key), ("partition", by_partition)])
+def test_few_records_whose_keys_lie_in_several_partitions_are_copied_in_order_without_dataframes(
+    app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str], order: str, keeps: Any
+) -> None:
+    source, output = topics.create("moving", 3), topics.create("out", 4)
+    records.produce(source, [Record(b"%d" % n, 1_000 + n, n % 3, b"%d" % (n % 2)) for n in range(300)])
+    app.load(whole_range(app.servers, source), "--output-topic", output, "--sink-option", f"keepOrder={order}")
+    assert lane_of(capsys.readouterr().out) == "direct"
+    assert check(expected_of(records, source), records.read(output), keeps) == FLAWLESS
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_orderedkafka.core.lanes import Facts, lane, share_out
+from airflow_provider_orderedkafka.core.lanes import FEW, Facts, KeepOrder, lane, share_out
 
 COPY = Facts(
+    offsets=FEW + 1,
     transformed=False,
     keep_order="key",
     writers=None,
@@ -42,6 +43,19 @@ def test_the_direct_lane_is_taken_where_it_keeps_the_order(facts: Facts, kind: s
     found = lane(facts)
     assert (found.kind, found.one_task) == (kind, one_task)
     assert found.reason
+
+
+@pytest.mark.parametrize("order", ["key", "partition"])
+def test_one_task_writes_few_rows_in_whatever_order_and_says_why(order: KeepOrder) -> None:
+    unplaced = replace(COPY, placed=False, keep_order=order)
+    found = lane(replace(unplaced, offsets=FEW))
+    assert (found.kind, found.one_task) == ("direct", True)
+    assert found.reason == f"{lane(unplaced).reason}, so one task writes so few rows"
+
+
+@pytest.mark.parametrize("facts", [replace(COPY, transformed=True), replace(COPY, placed=False, writers=2)])
+def test_few_rows_of_a_transform_of_dataframes_or_for_several_writers_take_the_other_lane(facts: Facts) -> None:
+    assert lane(replace(facts, offsets=1)).kind == "frames"
 
 
 @given(st.dictionaries(st.integers(0, 50), st.integers(0, 1_000), min_size=1), st.integers(1, 8))

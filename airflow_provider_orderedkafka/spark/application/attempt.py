@@ -167,7 +167,7 @@ class Attempt:
         if self._spark.there() is None:
             return "Spark is starting"
         if self._loop is None:
-            return "asking Kafka about the output"
+            return "looking at the output"
         return "planning the next batches" if self._executors.done() else "waiting for an executor"
 
     def _stop(self) -> None:

@@ -238,6 +238,7 @@ def writing(setup: Setup, settings: WriteSettings) -> WriteSettings:
 class Probe:
     """What was seen. `columns` are those of an Arrow transform's rows, `placement` how the sample's keys are placed."""
 
+    offsets: int
     by_topic: dict[str, int]
     transformed: bool
     rekeyed: bool
@@ -251,6 +252,7 @@ class Probe:
 
     def facts(self, keep_order: KeepOrder, writers: int | None, output: OutputTopics) -> Facts:
         return Facts(
+            offsets=self.offsets,
             transformed=self.transformed,
             keep_order=keep_order,
             writers=writers,
@@ -270,6 +272,7 @@ def probe(frames: RangeFrames, arguments: Arguments) -> Probe:
     sampled = [] if arguments.transform is not None else sample(loaded.span, frames.read)
     transforms = frames.making.transform is not None
     return Probe(
+        offsets=loaded.offsets,
         by_topic=by_topic,
         transformed=arguments.transform is not None or not (transforms or frames.making.idle),
         rekeyed=transforms and any(rekeys(each.column("key"), frames.making.split(each)[0]) for each in sampled),
