@@ -106,13 +106,13 @@ def submit(folder: Path, *arguments: str) -> subprocess.Popen[str]:
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment, cwd=folder)
 
 
-def ready(folder: Path, program: str) -> Taken:
+def ready(folder: Path, program: str, *options: str) -> Taken:
     """How long it takes until a program says that it is ready."""
     home = folder / uuid.uuid4().hex
     home.mkdir()
     (home / "program.py").write_text(program)
     begun, before = time.perf_counter(), processor()
-    process = submit(home, str(home / "program.py"))
+    process = submit(home, *options, str(home / "program.py"))
     assert process.stdout is not None
     taken = next(time.perf_counter() - begun for line in process.stdout if line.startswith("ready"))
     process.stdout.read()
