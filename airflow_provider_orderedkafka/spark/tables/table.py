@@ -255,8 +255,7 @@ class LakeTable(ABC, Generic[LakeOutput]):
                 )
 
     def _check_owner(self) -> None:
-        rows = self.sql(f"SHOW TBLPROPERTIES {self.name}").collect()
-        found = {row["key"]: row["value"] for row in rows if row["key"] in {OWNER, KEY}}
+        found = {name: value for name, value in self.properties().items() if name in {OWNER, KEY}}
         own = {name: value for name, value in self._own.items() if name in {OWNER, KEY}}
         if found == own:
             return
@@ -266,6 +265,10 @@ class LakeTable(ABC, Generic[LakeOutput]):
             f"{self.output.of} has {has}, and this load asks for {asks}: a table of upserts belongs to one load, its "
             "ledger and its key; name another table, or set upsert= back"
         )
+
+    def properties(self) -> dict[str, str]:
+        """The table's own, as they are now."""
+        return {row["key"]: row["value"] for row in self.sql(f"SHOW TBLPROPERTIES {self.name}").collect()}
 
     def settle(self, rows: "StructType") -> Columns:
         return settled(rows, self)

@@ -300,19 +300,14 @@ class DeltaTable(LakeTable[DeltaOutput]):
                 f"{', '.join(f'{name}={value}' for name, value in lacking.items())} where it is started"
             )
 
-    def _property(self, name: str) -> str | None:
-        [row] = self.sql(f"DESCRIBE DETAIL {self.name}").select("properties").collect()
-        found: str | None = row["properties"].get(name)
-        return found
-
     def before_widening(self) -> str:
         """Its owner has to allow it once: older readers do not know how to read such a table."""
-        allowed = (self._property(WIDENS) or "").lower() == "true"
+        allowed = self.properties().get(WIDENS, "").lower() == "true"
         return "" if allowed else f"ALTER TABLE {self.name} SET TBLPROPERTIES ('{WIDENS}' = 'true'); "
 
     def _check_memory(self) -> None:
         """Warn if the table may forget a batch that a frozen attempt could still commit again."""
-        if (kept := self._property(REMEMBERS)) is None:
+        if (kept := self.properties().get(REMEMBERS)) is None:
             return
         shorter = f"TRY_CAST({literal(kept)} AS INTERVAL) + TIMESTAMP '2000-01-01' < TIMESTAMP '2000-01-01' + {WEEK}"
         [row] = self.sql(f"SELECT {shorter} AS short").collect()
@@ -334,7 +329,7 @@ class DeltaTable(LakeTable[DeltaOutput]):
         if self.output.table is not None:
             return bool(self.session.catalog.tableExists(self.output.table))
         try:
-            self.sql(f"DESCRIBE DETAIL {self.name}").collect()
+            self.sql(f"TABLE {self.name}")
         except AnalysisException:
             return False
         return True
