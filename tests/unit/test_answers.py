@@ -176,8 +176,11 @@ def test_who_leads_is_looked_up_again_for_what_was_asked_of_an_earlier_leader(co
     assert silent == [None]
 
 
+DOWN = KafkaError(KafkaError._TRANSPORT, "connection refused")
+
+
 def test_other_brokers_are_asked_well_before_the_deadline_once_they_are_named(clock):
-    looks, named = [], [None, "a leader"]
+    looks, named = [], ["a leader", None, "a leader", "another leader"]
 
     def whom(seconds, silent):
         looks.append((clock.now, seconds, silent))
@@ -186,13 +189,26 @@ def test_other_brokers_are_asked_well_before_the_deadline_once_they_are_named(cl
     asked = Asked(a=["one"], b=[UNANSWERED, "two"], c=[UNANSWERED, "three"])
     assert ask(asked, seconds=12.0, whom=whom) == {"a": "one", "b": "two", "c": "three"}
     assert asked.rounds == [["a", "b", "c"], ["b", "c"]]
-    assert looks == [(1.0, 1.0, None), (1.75, 1.75, None)]
+    assert looks == [(1.0, 1.0, None), *((each, each, "a leader") for each in (1.75, 2.75, 4.25))]
+
+
+def test_who_is_named_first_is_asked_at_once_where_the_client_has_lost_a_broker(clock):
+    asked = Asked(a=[UNANSWERED, "one"])
+    assert ask(asked, seconds=12.0, client=Client(DOWN), whom=lambda *_: "a leader") == {"a": "one"}
+    assert clock.now < 1.5
+
+
+def test_a_broker_that_takes_long_is_asked_once(clock):
+    asked = Asked(a=[UNANSWERED])
+    with pytest.raises(UnreachableError):
+        ask(asked, seconds=12.0, whom=lambda *_: "a leader")
+    assert asked.rounds == [["a"]]
 
 
 def test_who_was_named_before_is_not_asked_twice_and_brokers_are_asked_until_one_answers(clock):
     named = iter("aabcdef")
     asked = Asked(a=[*[UNANSWERED] * 6, "one"])
-    assert ask(asked, seconds=60.0, whom=lambda *_: next(named)) == {"a": "one"}
+    assert ask(asked, seconds=60.0, client=Client(DOWN), whom=lambda *_: next(named)) == {"a": "one"}
     assert list(named) == []
 
 

@@ -50,7 +50,7 @@ def test_one_task_writes_few_rows_in_whatever_order_and_says_why(order: KeepOrde
     unplaced = replace(COPY, placed=False, keep_order=order)
     found = lane(replace(unplaced, offsets=FEW))
     assert (found.kind, found.one_task) == ("direct", True)
-    assert found.reason == f"{lane(unplaced).reason}, so one task writes so few rows"
+    assert found.reason == f"{lane(unplaced).reason}, and this range is small enough for one task"
 
 
 @pytest.mark.parametrize("facts", [replace(COPY, transformed=True), replace(COPY, placed=False, writers=2)])

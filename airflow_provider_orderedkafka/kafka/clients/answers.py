@@ -226,7 +226,8 @@ def gather(
 
     `whom(seconds, silent)` has the client find out which brokers are to be asked, and returns them; None if it cannot
     know. Those that were asked may be gone: while no answer comes, it is called again and again, with those that it
-    returned last, and what is left is asked of others. What an outdated leader was asked is repeated after it, too.
+    returned last, and what is left is asked of others. What it returns first is asked only if the client told of
+    trouble: a broker may take long. What an outdated leader was asked is repeated after it, too.
 
     Raises UnreachableError with the questions that were not answered, AccessDeniedError or UnknownTopicError.
     """
@@ -326,8 +327,9 @@ class _Wait:
         """See whether the answers may come no more: their broker or their connection is gone."""
         if self._whom and self._patience.waited > self._next_look:
             named = self._whom(min(self._patience.waited, self._patience.left), self._silent)
-            self._in_vain = named not in {None, self._silent}
-            self._silent = named
+            if named not in {None, self._silent}:
+                self._in_vain = self._silent is not None or bool(self._client.troubles(self._patience.begun))
+                self._silent = named
             self._next_look = _LATER_LOOKS * self._patience.waited
         self._in_vain = self._in_vain or self._client.client is not self._asked
 
