@@ -4,8 +4,8 @@
     python -m benchmarks.copying --runs 1 --share 0.1
 
 The application keeps timestamps and writes provenance, a checkpoint, notes and a report; all of that is in its time.
-The connector reads, repartitions by key, sorts and writes, without timestamps. Order and completeness of each output
-are checked before any time is printed.
+The connector reads, by its defaults and tuned, repartitions by key, sorts and writes, without timestamps. Order and
+completeness of each output are checked before any time is printed.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 from airflow_provider_orderedkafka.spark.app import run_available_now
 from benchmarks.peers import options, session
-from benchmarks.writing import RECORDS, Contender, compared, connector, fill, report
+from benchmarks.writing import CONNECTORS, RECORDS, Contender, compared, fill, report
 from broker import LocalKafka
 
 TARGET = 0.5
@@ -49,7 +49,7 @@ def main() -> None:
         fill(servers, source, records)
         spark = session(Path(directory))
         contenders = [
-            Contender("connector, repartition(key) + sort", connector, keeps_timestamps=False),
+            *CONNECTORS,
             Contender("orderedkafka, direct lane", application(Path(directory)), keeps_timestamps=True),
         ]
         found = compared(spark, servers, source, records, contenders, runs=arguments.runs)

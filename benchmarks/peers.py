@@ -15,6 +15,13 @@ from broker.fetching import cache_directory, run_ivy
 
 CONNECTOR = "Spark's connector 4.2.0 (with spark-token-provider-kafka 4.0.0, where the registry lacks 4.2.0)"
 SPARK = "4.2.0"
+TUNED = {
+    "kafka.max.poll.records": "20000",
+    "kafka.fetch.max.bytes": "104857600",
+    "kafka.max.partition.fetch.bytes": "8388608",
+    "kafka.receive.buffer.bytes": "1048576",
+}
+"""Options of the connector by which its consumers ask for more at once."""
 
 
 def connector_jars(spark: str = SPARK) -> list[Path]:

@@ -21,7 +21,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.data import Data, write
-from benchmarks.peers import CONNECTOR, options, session
+from benchmarks.peers import CONNECTOR, TUNED, options, session
 from benchmarks.processor import processor
 from benchmarks.python_readers import Outcome, alone
 from broker import LocalKafka
@@ -44,14 +44,6 @@ class Contender:
 def ours(spark: SparkSession, servers: str, topic: str) -> DataFrame:
     reader = spark.read.format("orderedkafka").option("kafka.bootstrap.servers", servers)
     return reader.option("subscribe", topic).load()
-
-
-TUNED = {
-    "kafka.max.poll.records": "20000",
-    "kafka.fetch.max.bytes": "104857600",
-    "kafka.max.partition.fetch.bytes": "8388608",
-    "kafka.receive.buffer.bytes": "1048576",
-}
 
 
 def connector(spark: SparkSession, servers: str, topic: str, **more: str) -> DataFrame:

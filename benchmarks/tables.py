@@ -36,7 +36,7 @@ from airflow_provider_orderedkafka.core.codec import encode
 from airflow_provider_orderedkafka.outputs import DeltaOutput, IcebergOutput
 from airflow_provider_orderedkafka.spark.app import run_available_now
 from benchmarks.data import Data, key, write
-from benchmarks.peers import session
+from benchmarks.peers import TUNED, session
 from benchmarks.processor import processor
 from broker import LocalKafka
 
@@ -124,9 +124,10 @@ def application(place: Place, name: str) -> None:
         run_available_now(argv=[*argv, "--output", json.dumps(encode(place.table(name)))])
 
 
-def connector(place: Place, name: str, *order: str) -> None:
+def connector(place: Place, name: str, *order: str, **more: str) -> None:
     """What one writes by hand; the number of the batch is for the check."""
-    options = {"kafka.bootstrap.servers": place.servers, "subscribe": place.topic, "startingOffsets": "earliest"}
+    where = {"kafka.bootstrap.servers": place.servers, "subscribe": place.topic, "startingOffsets": "earliest"}
+    options = {**where, **more}
     stream = place.spark.readStream.format("kafka").options(**options, maxOffsetsPerTrigger=place.batch).load()
     rows = stream.withColumn("value", f.from_json(f.col("value").cast("string"), SCHEMA))
     rows = rows.withColumnRenamed("timestamp", "order_time")
@@ -155,7 +156,9 @@ class Contender(NamedTuple):
 AS_IT_COMES, SORTED = "connector, as it comes", "connector, sorted"
 CONTENDERS = {
     AS_IT_COMES: Contender(connector),
+    f"{AS_IT_COMES}, tuned": Contender(lambda place, name: connector(place, name, **TUNED)),
     SORTED: Contender(lambda place, name: connector(place, name, *ORDER), "batch"),
+    f"{SORTED}, tuned": Contender(lambda place, name: connector(place, name, *ORDER, **TUNED), "batch"),
     "orderedkafka": Contender(application, "_orderedkafka.batch"),
 }
 
@@ -272,9 +275,9 @@ def report(taken: dict[str, list[Cost]], notes: dict[str, str]) -> None:
         seconds, worked = medians[name]
         shares = ", ".join(
             f"{seconds / medians[peer].seconds:.2f} of {peer!r} (processor {worked / medians[peer].processor:.2f})"
-            for peer in (SORTED, AS_IT_COMES)
+            for peer in (f"{SORTED}, tuned", f"{AS_IT_COMES}, tuned")
         )
-        print(f"  {name:22} {seconds:6.1f} s ({spread}), processor {worked:6.1f} s; {shares}; {notes[name]}")
+        print(f"  {name:29} {seconds:6.1f} s ({spread}), processor {worked:6.1f} s; {shares}; {notes[name]}")
 
 
 def main() -> None:

@@ -4,7 +4,8 @@
     python -m benchmarks.writing --runs 1 --share 0.1
 
 Everybody reads 8 partitions and writes 8. The connector sorts by time what `repartition(key)` gave it, and loses the
-timestamps; ours keeps them. Order and completeness of each output are checked before any time is printed.
+timestamps, once by its defaults and once with four options for its consumers; ours keeps them. Order and completeness
+of each output are checked before any time is printed.
 """
 
 import os
@@ -14,6 +15,7 @@ import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_provider_orderedkafka.spark.connector.source import OrderedKafkaDataSource
 from airflow_provider_orderedkafka.spark.ordering import keep_order
-from benchmarks.peers import CONNECTOR, options, session
+from benchmarks.peers import CONNECTOR, TUNED, options, session
 from benchmarks.processor import processor
 from broker import LocalKafka
 
@@ -40,12 +42,18 @@ class Contender:
     keeps_timestamps: bool
 
 
-def connector(spark: SparkSession, servers: str, source: str, output: str) -> None:
-    options = {"kafka.bootstrap.servers": servers, "subscribe": source, "startingOffsets": "earliest"}
+def connector(spark: SparkSession, servers: str, source: str, output: str, **more: str) -> None:
+    options = {"kafka.bootstrap.servers": servers, "subscribe": source, "startingOffsets": "earliest", **more}
     rows = spark.read.format("kafka").options(**options).load()
     ordered = rows.repartition("key").sortWithinPartitions("timestamp", "partition", "offset")
     writer = ordered.select("key", "value").write.format("kafka").option("topic", output)
     writer.option("kafka.bootstrap.servers", servers).option("kafka.acks", "all").save()
+
+
+CONNECTORS = [
+    Contender("connector, repartition(key) + sort", connector, keeps_timestamps=False),
+    Contender("tuned, repartition(key) + sort", partial(connector, **TUNED), keeps_timestamps=False),
+]
 
 
 def ours(*, provenance: bool, writers: int | None) -> Callable[[SparkSession, str, str, str], None]:
@@ -124,7 +132,7 @@ def main() -> None:
     arguments = parser.parse_args()
     records = int(RECORDS * arguments.share)
     contenders = [
-        Contender("connector, repartition(key) + sort", connector, keeps_timestamps=False),
+        *CONNECTORS,
         Contender("orderedkafka", ours(provenance=True, writers=arguments.writers), keeps_timestamps=True),
         Contender(
             "orderedkafka, no provenance", ours(provenance=False, writers=arguments.writers), keeps_timestamps=True
