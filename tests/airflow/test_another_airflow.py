@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 
@@ -154,10 +155,11 @@ def test_what_an_airflow_that_was_killed_left_open_another_one_refuses_by_name_a
             time.sleep(0.1)
     finally:
         family = [died, *died.children(recursive=True)]
-        left = [each for each in family if not spark_too and "SparkSubmit" in " ".join(each.cmdline())]
+        left = [each for each in family if not spark_too and is_spark(each)]
         left += [each for parent in left for each in parent.children(recursive=True)]
         for each in set(family) - set(left):
-            each.kill()
+            with suppress(psutil.NoSuchProcess):
+                each.kill()
         died.wait(30)
     opened = ledger_in("upgraded", ledgers).ledger().open
     airflow = opened.owner.rpartition("@")[2]
@@ -171,6 +173,13 @@ def test_what_an_airflow_that_was_killed_left_open_another_one_refuses_by_name_a
     assert ledger.outcomes[-1].range_id == opened.range_id
     assert check(expected_of(records, source), records.read(output)) == FLAWLESS
     prove(servers, Path(opened.checkpoint))
+
+
+def is_spark(process: psutil.Process) -> bool:
+    """Whether it runs spark-submit; not if it has ended meanwhile."""
+    with suppress(psutil.NoSuchProcess):
+        return "SparkSubmit" in " ".join(process.cmdline())
+    return False
 
 
 def started(python: Path, home: Path, servers: str, command: tuple[str, ...], log: Path) -> psutil.Popen:

@@ -17,7 +17,7 @@ from airflow_provider_orderedkafka.errors import StateError
 from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
 
 COUNT, BAD, EACH_GIVES = 30, 12, 3
-LANES = {"direct": "none", "DataFrame": "partition"}
+LANES = {"direct": ["keepOrder=none"], "DataFrame": ["keepOrder=partition", "writers=2"]}
 KEY = b"k"
 
 Attempt = Callable[[], Report]
@@ -62,7 +62,7 @@ def begun(
         source = topics.create("a", 2)
         records.produce(source, [Record(b"%d" % n, 1_700_000_000_000 + n, 0, KEY) for n in range(COUNT)])
         argv = ["--output-topic", output, "--bad-records", "1000", "--dead-letters", dead]
-        argv += ["--sink-option", f"keepOrder={LANES[lane]}"]
+        argv += [f"--sink-option={option}" for option in LANES[lane]]
         load = partial(app.load, whole_range(app.servers, source), *argv, arrow_transform=tripled(bad_one))
 
         def die(*_: object) -> None:

@@ -174,14 +174,16 @@ def allowing(max_bad: int, dead: str) -> list[str]:
     return ["--bad-records", str(max_bad), "--dead-letters", dead]
 
 
-@pytest.mark.parametrize(("order", "lane"), [("none", "direct"), ("partition", "DataFrame")])
+@pytest.mark.parametrize(
+    ("options", "lane"), [(["keepOrder=none"], "direct"), (["keepOrder=partition", "writers=2"], "DataFrame")]
+)
 def test_what_a_row_function_raises_on_is_a_dead_letter_with_its_own_bytes(
-    app: Application, topics: Topics, records: Records, capfd: pytest.CaptureFixture[str], order: str, lane: str
+    app: Application, topics: Topics, records: Records, capfd: pytest.CaptureFixture[str], options: list[str], lane: str
 ) -> None:
     source, output, dead = topics.create("a", 3), topics.create("out", 2), topics.create("dead")
     produced(records, source)
     loaded = whole_range(app.servers, source, batch_offsets=20)
-    argv = ["--output-topic", output, "--sink-option", f"keepOrder={order}"]
+    argv = ["--output-topic", output, *(f"--sink-option={option}" for option in options)]
     function = raising(app.folder / "mended")
     with pytest.raises(SystemExit):
         app.load(loaded, *argv, arrow_transform=function)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from support.stores import check_puts_reads_lists_replaces_and_deletes
+from support.stores import Documents
 
 from airflow_provider_orderedkafka.errors import SettingError, StateError
 from airflow_provider_orderedkafka.spark.state import hadoop_state
@@ -23,8 +23,8 @@ def state(
     return HadoopState.of(f"file:{tmp_path}/state", spark)
 
 
-def test_a_document_that_was_put_is_read_listed_replaced_and_deleted(state: HadoopState) -> None:
-    check_puts_reads_lists_replaces_and_deletes(state)
+class TestDocuments(Documents):
+    pass
 
 
 def test_documents_are_dated_in_the_order_that_was_asked_for(state: HadoopState) -> None:

@@ -9,7 +9,7 @@ import fsspec
 import pytest
 from fsspec.core import url_to_fs
 from support.object_store import ObjectStore
-from support.stores import check_puts_reads_lists_replaces_and_deletes
+from support.stores import DocumentsCreatedOnce
 
 from airflow_provider_orderedkafka.errors import LedgerChangedError, SettingError, StateError
 from airflow_provider_orderedkafka.loads.ledger import REVISIONS_KEPT, Revisions
@@ -42,14 +42,8 @@ def state(bucket: str) -> ObjectState:
     return opened(f"s3://{bucket}/loads")
 
 
-def test_a_document_that_was_put_is_read_listed_replaced_and_deleted(state: ObjectState) -> None:
-    check_puts_reads_lists_replaces_and_deletes(state)
-
-
-def test_a_document_is_created_once_and_stays_as_it_was_created(state: ObjectState) -> None:
-    assert [state.create("ledger/1.json", text) for text in ("one", "two")] == [True, False]
-    assert state.get("ledger/1.json") == "one"
-    assert (state.names(), state.names("ledger")) == (["ledger"], ["1.json"])
+class TestDocuments(DocumentsCreatedOnce):
+    pass
 
 
 def test_what_another_one_writes_is_seen_at_once(state: ObjectState, bucket: str) -> None:
@@ -60,14 +54,6 @@ def test_what_another_one_writes_is_seen_at_once(state: ObjectState, bucket: str
         assert state.names("ledger") == [str(each) for each in range(number + 1)]
     other.delete("ledger/0")
     assert (state.names("ledger"), state.get("ledger/0")) == (["1", "2"], None)
-
-
-def test_of_writers_at_the_same_moment_one_creates_the_object(state: ObjectState) -> None:
-    with ThreadPoolExecutor(4) as pool:
-        for number in range(20):
-            created = list(pool.map(lambda writer, name=f"{number}": state.create(name, writer), "abcd"))
-            assert created.count(True) == 1
-            assert state.get(f"{number}") == "abcd"[created.index(True)]
 
 
 def test_of_writers_of_the_same_revision_one_wins_and_old_revisions_go(state: ObjectState, bucket: str) -> None:

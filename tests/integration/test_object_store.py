@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from support import hadoop_aws
 from support.documents import REPORT
 from support.object_store import BUCKET, KEY, REGION, SECRET, ObjectStore
-from support.stores import check_puts_reads_lists_replaces_and_deletes
+from support.stores import DocumentsCreatedOnce
 
 from airflow_provider_orderedkafka.compat.spark import gateway
 from airflow_provider_orderedkafka.errors import FencedError, SettingError
@@ -43,16 +43,8 @@ def state(opened: Any, request: pytest.FixtureRequest) -> HadoopState:
     return found
 
 
-def test_a_document_that_was_put_is_read_listed_replaced_and_deleted(state: HadoopState) -> None:
-    check_puts_reads_lists_replaces_and_deletes(state)
-
-
-def test_of_many_that_create_the_same_document_one_does(opened: Any, state: HadoopState) -> None:
-    states = [opened(state.location) for _ in range(6)]
-    with ThreadPoolExecutor(6) as threads:
-        made = list(threads.map(lambda number: states[number].create("book/7.json", f"{number}"), range(6)))
-    assert made.count(True) == 1
-    assert state.get("book/7.json") == str(made.index(True))
+class TestDocuments(DocumentsCreatedOnce):
+    pass
 
 
 def test_what_cannot_be_created_on_a_condition_is_refused(store: ObjectStore, opened: Any) -> None:

@@ -4,50 +4,30 @@ import contextlib
 import errno
 import os
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from support.interleaving import Killed
 from support.messages import naming
-from support.stores import check_puts_reads_lists_replaces_and_deletes
+from support.stores import DocumentsCreatedOnce
 
 from airflow_provider_orderedkafka.errors import SettingError, StateError
 from airflow_provider_orderedkafka.spark.state.checkpoint import open_state
 from airflow_provider_orderedkafka.storage import LocalState
 
 
-def test_a_document_that_was_put_is_read_listed_replaced_and_deleted(tmp_path: Path) -> None:
-    state = LocalState(tmp_path)
-    check_puts_reads_lists_replaces_and_deletes(state)
+@pytest.fixture
+def state(tmp_path: Path) -> LocalState:
+    return LocalState(tmp_path)
 
 
-def test_a_document_is_created_once_and_stays_as_it_was_created(tmp_path: Path) -> None:
-    state = LocalState(tmp_path)
-    assert [state.create("ledger/1.json", text) for text in ("one", "two")] == [True, False]
-    assert state.get("ledger/1.json") == "one"
-    assert [each.name for each in (tmp_path / "ledger").iterdir()] == ["1.json"]
-    state.delete("ledger/1.json")
-    assert state.create("ledger/1.json", "three")
-
-
-def test_of_writers_at_the_same_moment_one_creates_the_document_and_nobody_sees_half_of_it(tmp_path: Path) -> None:
-    state, text = LocalState(tmp_path), "x" * 100_000
-    with ThreadPoolExecutor(4) as pool:
-        for number in range(50):
-            created = pool.map(lambda writer, name=f"{number}": state.create(name, text + writer), "abcd")
-            seen = pool.submit(lambda name=f"{number}": state.get(name) or "")
-            winners = [writer for writer, won in zip("abcd", created, strict=True) if won]
-            assert len(winners) == 1
-            assert state.get(f"{number}") == text + winners[0]
-            assert seen.result() in {"", text + winners[0]}
+class TestDocuments(DocumentsCreatedOnce):
+    pass
 
 
 def test_a_kill_before_a_document_has_its_name_leaves_none_and_the_next_one_creates_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    state: LocalState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    state = LocalState(tmp_path)
-
     def die(*_: object) -> None:
         raise Killed
 
