@@ -10,7 +10,7 @@ import pytest
 from support.bench import steps_of
 from support.records import Record
 from support.runs import a_range, a_report
-from support.stores import check_puts_reads_lists_replaces_and_deletes
+from support.stores import DocumentsCreatedOnce
 from support.yarn import HOME, yarn
 
 from airflow_provider_orderedkafka.compat.spark import hadoop_configuration
@@ -79,11 +79,13 @@ def on_hdfs(cluster, spark):
     settings.set("fs.defaultFS", before)
 
 
-def test_documents_on_hdfs_are_put_read_listed_replaced_deleted_and_created_once(on_hdfs):
-    state = HadoopState.of("hdfs:///documents", on_hdfs)
-    check_puts_reads_lists_replaces_and_deletes(state)
-    assert [state.create("claim.json", text) for text in ("first", "second")] == [True, False]
-    assert state.get("claim.json") == "first"
+@pytest.fixture
+def state(on_hdfs, request):
+    return HadoopState.of(f"hdfs:///documents/{request.node.name}", on_hdfs)
+
+
+class TestDocumentsOnHdfs(DocumentsCreatedOnce):
+    pass
 
 
 def test_a_client_for_webhdfs_that_is_not_whole_is_refused_with_the_way_out(cluster, spark):
