@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.data import Data, write
 from benchmarks.peers import CONNECTOR, TUNED, options, session
-from benchmarks.processor import processor
+from benchmarks.processor import living, since
 from benchmarks.python_readers import Outcome, alone
 from broker import LocalKafka
 
@@ -75,9 +75,9 @@ class Cost:
 
 def cost(frame: DataFrame) -> Cost:
     """What it costs to make every row."""
-    begun, worked = time.perf_counter(), processor()
+    begun, before = time.perf_counter(), living()
     frame.write.format("noop").mode("overwrite").save()
-    return Cost(time.perf_counter() - begun, processor() - worked)
+    return Cost(time.perf_counter() - begun, since(before))
 
 
 def disorder(frame: DataFrame) -> tuple[int, int]:
