@@ -1,11 +1,12 @@
-"""What a small run takes in Airflow, task by task: 3,000 records into a topic, beside a run of four tasks that do nothing.
+"""What a small run takes in Airflow, task by task: 3,000 records into a topic, beside a run of four empty tasks.
 
     python -m benchmarks.airflow_run             medians of five alternating runs
     python -m benchmarks.airflow_run --runs 1
 
 A real Airflow of processes of its own, with its LocalExecutor and SQLite as tests/fault has it (its settings are in
-`tests/support/airflow_processes.py`). Each run is started over the API, and finds enough to load at its first look. A task
-takes what is between its start and its end, by Airflow; what is between the tasks is the scheduler's.
+`tests/support/airflow_processes.py`), and Java as it comes. Each run is started over the API, and finds enough to load
+at its first look. A task takes what is between its start and its end, by Airflow; what is between the tasks is the
+scheduler's.
 """
 
 import statistics
@@ -24,8 +25,8 @@ from broker import LocalKafka
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 
-from support.airflow_processes import AirflowProcesses  # noqa: E402
-from support.airflow_rest import AirflowRest  # noqa: E402
+from support.airflow_processes import AirflowProcesses
+from support.airflow_rest import AirflowRest
 
 RECORDS = 3_000
 JAVA = {"SPARK_LAUNCHER_OPTS": "", "SPARK_SUBMIT_OPTS": ""}

@@ -121,12 +121,12 @@ def test_full_batches_of_java_s_default_size_fill_a_request_without_a_rest(kafka
     assert kafka.proxy.answered - before < IN_VAIN * PARTITIONS * each * (size + FRAME)
 
 
-def thin_topic(kafka: ProxiedKafka, name: str, batch: int) -> list[Slice]:
+def thin_topic(kafka: ProxiedKafka, name: str, batch: int, partitions: int = PARTITIONS) -> list[Slice]:
     """The slices of a topic of thin partitions that is large enough for a look at its batches."""
-    topic, each, size = Topics(kafka.bootstrap_servers, name).create(partitions=PARTITIONS), 2_500, 200
-    even = [Record(bytes(size), 1 + number, partition) for number in range(each) for partition in range(PARTITIONS)]
+    topic, each, size = Topics(kafka.bootstrap_servers, name).create(partitions=partitions), 50_000 // partitions, 200
+    even = [Record(bytes(size), 1 + number, partition) for number in range(each) for partition in range(partitions)]
     Records(kafka.bootstrap_servers).produce(topic, even, **{"batch.size": batch, "linger.ms": 60_000})
-    ends = Offsets({TopicPartition(topic, partition): each for partition in range(PARTITIONS)})
+    ends = Offsets({TopicPartition(topic, partition): each for partition in range(partitions)})
     span = Span(Offsets(dict.fromkeys(ends, 0)), ends, NO_FLOOR, FAR)
     return Planner(KafkaLog({"bootstrap.servers": kafka.bootstrap_servers}), span).slices(10_000, "fail")
 
@@ -142,6 +142,12 @@ def in_vain(kafka: ProxiedKafka, slices: list[Slice], **more: int) -> float:
 
 def test_requests_have_room_for_whole_batches_of_whatever_size_a_topic_has(kafka: ProxiedKafka) -> None:
     assert in_vain(kafka, thin_topic(kafka, "batches-of-11-kB", 11_300)) < 1.1
+
+
+def test_a_topic_is_asked_for_in_few_requests_which_is_what_a_broker_works_for(kafka: ProxiedKafka) -> None:
+    slices, before = thin_topic(kafka, "few-requests", 16_384, partitions=4), kafka.proxy.asked
+    assert in_vain(kafka, slices) < 1.1
+    assert kafka.proxy.asked - before < 50_000 * (200 + FRAME) / 250_000
 
 
 def test_a_batch_of_each_partition_is_kept_where_it_is_larger_than_the_budget(kafka: ProxiedKafka) -> None:

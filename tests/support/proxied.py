@@ -29,13 +29,13 @@ _SLOW_SECONDS: Final = 0.1
 class Proxy:
     """Passes connections on to a port, as long as it does not do something else.
 
-    `answered` is how many bytes have come back through it so far.
+    `answered` is how many bytes have come back through it so far, `asked` how often a client has sent something.
     """
 
     def __init__(self, port: int, to: int) -> None:
         self.port = port
         self.done: list[Way] = []
-        self.answered = 0
+        self.answered = self.asked = 0
         self._to = to
         self._way: Way = "pass"
         self._open: set[socket.socket] = set()
@@ -103,9 +103,9 @@ class Proxy:
                     time.sleep(_LOOK_SECONDS)
                 if self._way == "slow":
                     time.sleep(_SLOW_SECONDS)
-                if answers:
-                    with self._lock:
-                        self.answered += len(data)
+                with self._lock:
+                    self.answered += len(data) if answers else 0
+                    self.asked += not answers
                 sink.sendall(data)
         for each in (source, sink):
             self._end(each)
