@@ -136,7 +136,7 @@ def test_a_batch_that_takes_long_says_how_many_rows_of_it_are_done(
     monkeypatch.setattr(reporting, "SILENCE", 300)
     monkeypatch.setattr(reporting, "LOOK_SECONDS", 0.1)
     source, topic = source_and_output(topics, records, 250_000)
-    output = ("--sink-option", f"path={tmp_path / 'orders'}") if way == "table" else ("--output-topic", topic)
+    output = ("--output", f"parquet:{tmp_path / 'orders'}") if way == "table" else ("--output-topic", topic)
     how: dict[str, Any] = {"arrow_transform": slow} if way == "direct" else {"transform": slowly}
     if way == "table":
         how["sink"] = table_sink

@@ -382,23 +382,6 @@ APPLICATION_SINK: Final = replace(
             *("writers", count, "application", "number of tasks that write in parallel; 1 keeps the order of all rows"),
             unset="as many as the order allows",
         ),
-        Option(
-            *("path", filled, "table"),
-            "a folder, with a folder for each batch, or with `format=delta` a Delta table; or `table`",
-        ),
-        Option(
-            *("table", filled, "table"),
-            "a table of a catalog, as CATALOG.SCHEMA.NAME, with `format=iceberg` or `format=delta`",
-        ),
-        Option(
-            *("format", filled, "table", "`iceberg`, `delta` or a format of files; all other options are its own"),
-            default="parquet",
-        ),
-        Option(
-            *("newColumns", filled, "table"),
-            "of Iceberg and Delta, what becomes of columns of the rows that the table lacks: `add`, `ignore` or `fail`",
-            default="fail",
-        ),
     ),
     instead={
         "subscribe": SINK.instead["subscribe"],

@@ -27,18 +27,18 @@ class SourceOptions:
     kafka: KafkaConfig
     subscription: Subscription | None
     range: Range | None
-    start: Start | None
-    end: Start | None
-    end_time: Moment | None
-    grace: int | None
-    transaction_wait: int
-    pace: Pace
     most: int | None
     slice_offsets: int
     future_tolerance: int
     isolation: Isolation
     on_data_loss: OnDataLoss
     include_headers: bool
+    start: Start | None = None
+    end: Start | None = None
+    end_time: Moment | None = None
+    grace: int | None = None
+    transaction_wait: int = 0
+    pace: Pace = Pace()  # noqa: RUF009 - it is a frozen value
     row_limit: int | None = None
     commit_group: str | None = None
 
@@ -116,12 +116,6 @@ def _beside_range(kafka: KafkaConfig, values: Mapping[str, Any]) -> SourceOption
         kafka=kafka,
         subscription=None,
         range=loaded,
-        start=None,
-        end=None,
-        end_time=None,
-        grace=None,
-        transaction_wait=0,
-        pace=Pace(),
         most=loaded.batch_offsets,
         slice_offsets=SOURCE.value(values, "sliceOffsets"),
         future_tolerance=loaded.future_tolerance,
@@ -144,11 +138,7 @@ def parse_sink_options(
     if overwrite:
         raise SettingError("a topic can only be appended to: use mode('append') instead of mode('overwrite')")
     kafka, values = KafkaConfig.from_options(given), SINK.parsed(given)
-    if "topic" in values and "outputTopics" in values:
-        raise SettingError(
-            "options 'topic' and 'outputTopics' exclude each other: the first says where every row goes, "
-            "the second what a column 'topic' may name"
-        )
+    check_topics(values)
     provenance = values.get("provenance")
     return WriteSettings(
         kafka,
@@ -159,6 +149,14 @@ def parse_sink_options(
         source=None if provenance is False else source_of(columns) or ("struct" if provenance else None),
         output_topics=values.get("outputTopics", ()),
     )
+
+
+def check_topics(values: Mapping[str, Any]) -> None:
+    if "topic" in values and "outputTopics" in values:
+        raise SettingError(
+            "options 'topic' and 'outputTopics' exclude each other: the first says where every row goes, "
+            "the second what a column 'topic' may name"
+        )
 
 
 def settings_of(
