@@ -29,7 +29,7 @@ from ..state.lease import LEASE, Heartbeat, Lease, Outside, SystemClock, SystemP
 from . import by_hand
 from .batch_loop import BatchLoop, Plan, Work, Writer
 from .query import Query
-from .report import Ending, ProgressPrinter, Watch, ends_before, report, summary
+from .report import Ending, ProgressPrinter, ends_before, report, summary, watching
 
 _log = logging.getLogger(__name__)
 
@@ -113,7 +113,7 @@ class Attempt:
         self._executors = in_background(lambda: check_executors(self._spark.started(), needed))
         self._printer = ProgressPrinter(loaded, self._lease.attempt)
         try:
-            with Watch(self._look):
+            with watching(self._look):
                 self._load(loaded, prepare())
         except Exception as raised:  # noqa: BLE001 - the report says what it was, and it is raised again
             return self._error() or _behind(raised, self._executors)

@@ -272,7 +272,7 @@ def _source(options: Mapping[str, str], found: argparse.Namespace, work: Work | 
             raise SettingError(f"option {option.name!r} is an argument of an application: {option.elsewhere}")
     loaded = None if work is None else work.range
     if found.range is not None:
-        loaded = range_document("--range", found.range)
+        loaded = range_document(found.range, "--range")
     if loaded is not None and found.row_limit is not None:
         raise SettingError(
             f"--row-limit {found.row_limit} cannot be used with --range: the range has its own "
