@@ -54,17 +54,6 @@ def test_a_plain_copy_has_every_record_once_unchanged_and_in_order_for_each_key(
     assert app.left() == ["report.json"]
 
 
-@pytest.mark.parametrize(("order", "keeps"), [("key", by_key), ("partition", by_partition)])
-def test_few_records_whose_keys_lie_in_several_partitions_are_copied_in_order_without_dataframes(
-    app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str], order: str, keeps: Any
-) -> None:
-    source, output = topics.create("moving", 3), topics.create("out", 4)
-    records.produce(source, [Record(b"%d" % n, 1_000 + n, n % 3, b"%d" % (n % 2)) for n in range(300)])
-    app.load(whole_range(app.servers, source), "--output-topic", output, "--sink-option", f"keepOrder={order}")
-    assert lane_of(capsys.readouterr().out) == "direct"
-    assert check(expected_of(records, source), records.read(output), keeps) == FLAWLESS
-
-
 @pytest.mark.parametrize(
     "argv",
     [
@@ -134,33 +123,6 @@ def paid() -> Any:
     return transform
 
 
-def test_an_arrow_transform_that_changes_keys_keeps_the_order_of_the_new_keys(
-    app: Application, topics: Topics, records: Records
-) -> None:
-    source, output = source_and_output(topics, records, 120)
-    app.load(whole_range(app.servers, source), "--output-topic", output, arrow_transform=rekeyed())
-    seen = sorted(records.read(output), key=lambda each: (each.partition, each.offset))
-    assert {each.key for each in seen} == {b"new-0", b"new-1", b"new-2"}
-    places = {each.position: place for place, each in enumerate(expected_of(records, source))}
-    for key in {each.key for each in seen}:
-        order = [places[stamp(each).source] for each in seen if each.key == key]
-        assert order == sorted(order)
-
-
-def rekeyed() -> Any:
-    """A transform that gives other keys, each from several partitions."""
-
-    def transform(batch: Any) -> Any:
-        import json
-
-        import pyarrow as pa
-
-        keys = [f"new-{json.loads(value)['number'] % 3}".encode() for value in batch.column("value").to_pylist()]
-        return batch.set_column(batch.schema.names.index("key"), "key", pa.array(keys, pa.binary()))
-
-    return transform
-
-
 @pytest.mark.parametrize("kind", ["transform", "arrow_transform"])
 def test_a_transform_may_say_the_partition_and_each_partition_keeps_its_order(
     app: Application, topics: Topics, records: Records, kind: str
@@ -192,15 +154,29 @@ def into_partition_1() -> Any:
 
 @pytest.mark.versions
 @pytest.mark.parametrize(
-    ("options", "keeps"), [((), by_key), (("keepOrder=partition", "writers=3"), by_partition)], ids=["key", "partition"]
+    ("options", "keeps", "lane"),
+    [
+        ((), by_key, "direct"),
+        (("writers=3",), by_key, "frames"),
+        (("keepOrder=partition",), by_partition, "direct"),
+        (("keepOrder=partition", "writers=3"), by_partition, "frames"),
+    ],
+    ids=["key", "key, several writers", "partition", "partition, several writers"],
 )
-def test_the_order_that_is_asked_for_is_kept_of_keys_that_are_in_several_partitions(
-    app: Application, topics: Topics, records: Records, options: tuple[str, ...], keeps: Any
+def test_the_order_that_is_asked_for_is_kept_of_keys_that_are_in_several_partitions_few_of_them_by_one_task(
+    app: Application,
+    topics: Topics,
+    records: Records,
+    capsys: pytest.CaptureFixture[str],
+    options: tuple[str, ...],
+    keeps: Any,
+    lane: str,
 ) -> None:
     source, output = topics.create("a", 3), topics.create("out", 4)
     records.produce(source, events(200, 1, by_key=False))
     argv = (part for option in options for part in ("--sink-option", option))
     app.load(whole_range(app.servers, source, batch_offsets=90), "--output-topic", output, *argv)
+    assert lane_of(capsys.readouterr().out) == lane
     assert check(expected_of(records, source), records.read(output), keeps) == FLAWLESS
 
 

@@ -54,19 +54,6 @@ def test_by_hand_ranges_follow_each_other_and_nothing_new_is_nothing_to_do(
     assert second.range_id.startswith("range-000002-")
 
 
-def test_by_hand_a_row_limit_holds_over_runs_and_goes_on_from_its_stop_when_it_is_raised(
-    app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str]
-) -> None:
-    source, output, argv = copying(topics, records)
-    first = app.run(*argv, "--row-limit", "25")
-    spent = app.run(*argv, "--row-limit", "25")
-    raised = app.run(*argv, "--row-limit", "40")
-    assert (first.rows_emitted, first.limit_spent, spent, raised.rows_emitted) == (25, True, None, 15)
-    assert "25 rows" in capsys.readouterr().out
-    order = [each.position for each in expected_of(records, source)]
-    assert {stamp(each).source for each in records.read(output)} == set(order[:40])
-
-
 @pytest.mark.parametrize("counts", [False, True], ids=["fail", "count"])
 def test_by_hand_what_was_deleted_of_a_new_partition_is_refused_or_counted(
     app: Application, topics: Topics, records: Records, counts: bool

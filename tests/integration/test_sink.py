@@ -67,7 +67,9 @@ def complete(seen):
 
 
 @pytest.mark.versions
-def test_a_frame_is_written_whole_with_its_timestamps_and_provenance(frame, save, topics, records):
+def test_a_frame_is_written_whole_with_its_timestamps_and_provenance_which_is_another_each_time(
+    frame, save, topics, records
+):
     topic = topics.create(partitions=3)
     save(frame, topic=topic)
     seen = records.read(topic)
@@ -77,6 +79,8 @@ def test_a_frame_is_written_whole_with_its_timestamps_and_provenance(frame, save
     assert all(each.offset == int(record.value) for each, record in zip(found, seen, strict=True))
     assert len({each.identity for each in found}) == ROWS
     assert len({each.range_id for each in found}) == 1
+    save(frame, topic=topic)
+    assert len({read_provenance(record.headers).identity for record in records.read(topic)}) == 2 * ROWS
 
 
 def test_another_thread_registers_too_and_writes(spark, frame, save, topics):
@@ -98,13 +102,6 @@ def test_another_thread_registers_too_and_writes(spark, frame, save, topics):
         thread.start()
         thread.join()
     assert (len(refused), done) == (1, [topic])
-
-
-def test_two_writes_of_the_same_rows_have_different_identities(frame, save, topics, records):
-    topic = topics.create()
-    save(frame, topic=topic)
-    save(frame, topic=topic)
-    assert len({read_provenance(record.headers).identity for record in records.read(topic)}) == 2 * ROWS
 
 
 def test_without_provenance_there_are_no_headers(frame, save, topics, records):

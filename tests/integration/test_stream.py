@@ -331,15 +331,14 @@ def offsets_of(rows):
 
 
 @pytest.mark.parametrize("last_first", [False, True], ids=["in order", "the last task first"])
-@pytest.mark.parametrize("streamed", [False, True], ids=["read", "readStream"])
 def test_retention_between_two_tasks_takes_what_it_deleted_and_doubles_nothing(
-    spark, runs, topics, records, last_first, streamed
+    spark, runs, topics, records, last_first
 ):
     topic, found = topics.create(), []
     records.behind_a_marker(topic, BASE)
     visible = offsets_of(records.read(topic))
 
-    def read(frame, _=None):
+    def read(frame, _):
         rows = frame.select("offset").rdd
         if not rows.getNumPartitions():
             return
@@ -348,14 +347,9 @@ def test_retention_between_two_tasks_takes_what_it_deleted_and_doubles_nothing(
             found.extend(offsets_of(spark.sparkContext.runJob(rows, list, parts)) if parts else ())
             records.delete_before(topic, {0: 140})
 
-    options = {"subscribe": topic, "sliceOffsets": 60, "failOnDataLoss": "false"}
-    if streamed:
-        writer = (
-            runs.stream(**options).writeStream.foreachBatch(read).option("checkpointLocation", str(runs.checkpoint))
-        )
-        writer.trigger(availableNow=True).start().awaitTermination(120)
-    else:
-        read(spark.read.format("orderedkafka").options(**options, **{"kafka.bootstrap.servers": runs.servers}).load())
+    stream = runs.stream(subscribe=topic, sliceOffsets=60, failOnDataLoss="false")
+    writer = stream.writeStream.foreachBatch(read).option("checkpointLocation", str(runs.checkpoint))
+    writer.trigger(availableNow=True).start().awaitTermination(120)
     assert records.starts(topic) == {0: 140}
     assert len(found) == len(set(found))
     assert [offset for offset in visible if offset >= 140 and offset not in found] == []
