@@ -2,13 +2,14 @@
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from support.interleaving import Actor, Killed, at, touch
+from support.interleaving import Actor, Killed, at
+from support.leases import Touched
 from support.loop import a_range, place
 
 from airflow_provider_orderedkafka.core.batches import Batch, Counts, Holding, Note, Tally
@@ -23,28 +24,11 @@ from airflow_provider_orderedkafka.spark.session.starting import LazySession
 from airflow_provider_orderedkafka.spark.state import lease
 from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
 from airflow_provider_orderedkafka.spark.state.lease import Lease, Outside, SystemClock, SystemProcesses
-from airflow_provider_orderedkafka.storage import LocalState, State
+from airflow_provider_orderedkafka.storage import LocalState
 
 LOADED = a_range()
 COUNTS = Counts(1, Tally(30, 30), Tally(30, 30), 1, place(30), limit_spent=False)
 DONE = report(LOADED, COUNTS, Ending(1, 0, 1))
-
-
-@dataclass
-class Touched:
-    """A store each of whose answers another actor, or a kill, may come before."""
-
-    state: State
-
-    def __getattr__(self, name: str) -> Callable[..., object]:
-        if name == "location":
-            return self.state.location  # type: ignore[return-value]
-
-        def asked(*arguments: str) -> object:
-            touch(f"{name} {arguments}")
-            return getattr(self.state, name)(*arguments)
-
-        return asked
 
 
 class Holder:

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.loop import PARTITION, Before, Killed, World, in_turn, place
+from support.interleaving import Killed
+from support.loop import PARTITION, Before, World, in_turn, place
 from support.messages import says
 
 from airflow_provider_orderedkafka.core.batches import Batch, Counts, Note, Planned, Tally
