@@ -29,30 +29,17 @@ def world(tmp_path: Path) -> World:
     return World(LocalState(tmp_path))
 
 
-def test_the_first_attempt_takes_the_lease_at_once(world: World) -> None:
-    lease = world.lease("a")
+def test_nobody_is_waited_for_who_has_let_go_or_is_a_dead_process_of_this_machine(world: World) -> None:
     before = world.clock.seconds
-    lease.acquire()
-    assert lease.attempt == 1
-    assert world.clock.seconds == before
-
-
-def test_a_lease_that_was_let_go_is_taken_at_once_by_the_next_attempt(world: World) -> None:
     first = world.lease("a", ELSEWHERE)
     first.acquire()
     first.let_go()
-    before = world.clock.seconds
-    second = world.lease("b")
+    second = world.lease("b", HERE)
     second.acquire()
-    assert second.attempt == 2
-    assert world.clock.seconds == before
-
-
-def test_a_dead_process_of_this_machine_is_not_waited_for(world: World) -> None:
-    world.lease("a", HERE).acquire()
     world.dead.add(HERE)
-    before = world.clock.seconds
-    world.lease("b", Process("here", 11, 2)).acquire()
+    third = world.lease("c", Process("here", 11, 2))
+    third.acquire()
+    assert [each.attempt for each in (first, second, third)] == [1, 2, 3]
     assert world.clock.seconds == before
 
 

@@ -31,7 +31,7 @@ from ...outputs import (
     named,
 )
 from ..connector.option_tables import APPLICATION_SINK, APPLICATION_SOURCE, Option, range_document
-from ..connector.options import SourceOptions, check_topics, parse_options
+from ..connector.options import SourceOptions, parse_options
 from ..lanes.making import Arguments, Transform
 
 WIDTH, INDENT = 80, 25
@@ -158,7 +158,6 @@ WITH_A_WORK: Final = {"work", "option", "sink_option", "report", "attempt"}
 
 SERVERS: Final = f"{PREFIX}bootstrap.servers"
 OF_TOPICS: Final = {
-    "topic": "topic",
     "outputTopics": "topics",
     "keepOrder": "keep_order",
     "writers": "writers",
@@ -306,14 +305,15 @@ def _output(found: argparse.Namespace, for_sink: Mapping[str, str]) -> Output | 
             odd = next((f"{name!r} of --sink-option" for name in options), "--output-topic")
             raise SettingError(f"--output says where to write as a whole: leave out {odd}")
         return output_of("--output", found.output)
-    check_topics(options)
-    topic = options.get("topic", found.output_topic)
-    if found.output_topic not in {None, topic}:
+    if found.output_topic is not None and "outputTopics" in options:
         raise SettingError(
-            f"'topic' is set twice: {topic!r}, and by --output-topic {found.output_topic!r}; leave one out"
+            "--output-topic and option 'outputTopics' exclude each other: the first says where every row goes, the "
+            "second what a column 'topic' may name"
         )
-    fields = {OF_TOPICS[name]: None if value == "none" else value for name, value in options.items()}
-    return None if topic is None and "topics" not in fields else KafkaOutput(**{**fields, "topic": topic})
+    if found.output_topic is None and "outputTopics" not in options:
+        return None
+    fields: dict[str, Any] = {OF_TOPICS[name]: None if value == "none" else value for name, value in options.items()}
+    return KafkaOutput(found.output_topic, **fields)
 
 
 def output_of(argument: str, text: str) -> Output:

@@ -348,7 +348,7 @@ SINK: Final = OptionTable(
 APPLICATION_SINK: Final = replace(
     SINK,
     options=(
-        *(option for option in SINK.options if option.name != "deadLetterTopic"),
+        *(option for option in SINK.options if option.name not in ("topic", "deadLetterTopic")),
         Option(
             *("keepOrder", keep_order, "application"),
             "which rows stay in order: those of each `key`, those of each output `partition`, or `none`",
@@ -360,7 +360,8 @@ APPLICATION_SINK: Final = replace(
         ),
     ),
     instead={
-        "subscribe": SINK.instead["subscribe"],
+        "topic": "name it with --output-topic",
+        "subscribe": "this is an option of reading; where to write is --output-topic",
         "deadLetterTopic": "say how many there may be, and where they go: --bad-records 10 --dead-letters orders-dead",
     },
     ignored=frozenset(),

@@ -138,7 +138,11 @@ def parse_sink_options(
     if overwrite:
         raise SettingError("a topic can only be appended to: use mode('append') instead of mode('overwrite')")
     kafka, values = KafkaConfig.from_options(given), SINK.parsed(given)
-    check_topics(values)
+    if "topic" in values and "outputTopics" in values:
+        raise SettingError(
+            "options 'topic' and 'outputTopics' exclude each other: the first says where every row goes, "
+            "the second what a column 'topic' may name"
+        )
     provenance = values.get("provenance")
     return WriteSettings(
         kafka,
@@ -149,14 +153,6 @@ def parse_sink_options(
         source=None if provenance is False else source_of(columns) or ("struct" if provenance else None),
         output_topics=values.get("outputTopics", ()),
     )
-
-
-def check_topics(values: Mapping[str, Any]) -> None:
-    if "topic" in values and "outputTopics" in values:
-        raise SettingError(
-            "options 'topic' and 'outputTopics' exclude each other: the first says where every row goes, "
-            "the second what a column 'topic' may name"
-        )
 
 
 def settings_of(
