@@ -54,25 +54,6 @@ def test_by_hand_ranges_follow_each_other_and_nothing_new_is_nothing_to_do(
     assert second.range_id.startswith("range-000002-")
 
 
-@pytest.mark.parametrize("counts", [False, True], ids=["fail", "count"])
-def test_by_hand_what_was_deleted_of_a_new_partition_is_refused_or_counted(
-    app: Application, topics: Topics, records: Records, counts: bool
-) -> None:
-    source, output, argv = copying(topics, records)
-    argv += ["--option", f"failOnDataLoss={str(not counts).lower()}"]
-    app.run(*argv)
-    topics.grow(source, 4)
-    records.produce(source, [replace(each, partition=3) for each in events(10, 2)])
-    records.delete_before(source, {3: 6})
-    if not counts:
-        with pytest.raises(SystemExit) as ended:
-            app.run(*argv)
-        assert ended.value.code == 65
-        return
-    report = app.run(*argv)
-    assert (report.rows_emitted, report.lost, len(records.read(output))) == (4, 6, 64)
-
-
 def test_by_hand_order_times_go_on_from_range_to_range_and_what_is_older_is_late(
     app: Application, topics: Topics, records: Records
 ) -> None:
