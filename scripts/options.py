@@ -18,7 +18,13 @@ MARKED = re.compile(r"(<!-- options: (\w+) -->\n).*?(<!-- end of options -->)", 
 
 def written(text: str) -> str:
     """A page with each table between markers as it has to be."""
-    return MARKED.sub(lambda found: f"{found[1]}\n{TABLES[found[2]].markdown(found[2])}\n{found[3]}", text)
+    return MARKED.sub(lambda found: f"{found[1]}\n{markdown(found[2])}\n{found[3]}", text)
+
+
+def markdown(group: str) -> str:
+    shown = TABLES[group].of_group(group)
+    rows = "".join(f"| `{option.name}` | {option.shown} | {option.help} |\n" for option in shown)
+    return "| option | default | value |\n| --- | --- | --- |\n" + rows.replace("|  |", "| |")
 
 
 def main() -> int:

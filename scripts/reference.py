@@ -44,7 +44,6 @@ GROUPS = {
     "registry": ("A schema registry, for applications", APPLICATION_SOURCE),
     "sink": ("Writing to topics", SINK),
     "application": ("Writing to topics by an application", APPLICATION_SINK),
-    "table": ("Writing tables and files by an application", APPLICATION_SINK),
 }
 
 

@@ -48,8 +48,10 @@ def keep_order(
 
 def distributed(frame: "DataFrame", by: OrderBy, writers: int, partitions: int | None = None) -> "DataFrame":
     """`keep_order` without its check of the plan: the caller checks the plan that runs."""
+    from pyspark.sql import functions as f
+
     _check(frame, by, writers, partitions)
-    frame = _numbered(frame)
+    frame = frame.withColumn(SEQUENCE, f.monotonically_increasing_id())
     if by == "partition" and partitions is not None:
         frame = _with_partition(frame, partitions)
     if writers == 1 or (by == "key" and "key" not in frame.columns):
@@ -73,12 +75,6 @@ def _check(frame: "DataFrame", by: OrderBy, writers: int, partitions: int | None
         raise SettingError(
             "keep_order by partition needs an int column 'partition', or partitions=<number of the output topic's>"
         )
-
-
-def _numbered(frame: "DataFrame") -> "DataFrame":
-    from pyspark.sql import functions as f
-
-    return frame.withColumn(SEQUENCE, f.monotonically_increasing_id())
 
 
 def _writer(by: OrderBy, writers: int) -> "Column":

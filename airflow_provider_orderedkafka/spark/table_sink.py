@@ -1,6 +1,6 @@
 """The table sink: batches of a range as rows of tables and files.
 
-    run_available_now(sink=table_sink)    with --output, or with --sink-option path=... or table=...
+    run_available_now(sink=table_sink)    with --output, such as parquet:/data/orders
 
 A table of Iceberg or Delta gets each batch by one commit, in its own layout; a replay knows by the table's history
 whether it landed. Files go to a folder for each write of a batch, and a manifest says which one counts.
@@ -152,5 +152,5 @@ def _letter_topic(topic: str, arguments: Arguments, frames: RangeFrames, outputs
 
 def _output(arguments: Arguments) -> TableOutput:
     if arguments.job.table is None:
-        raise SettingError("this application writes tables: name one with --sink-option path= or table=")
+        raise SettingError("this application writes tables: name one with --output, such as parquet:/data/orders")
     return arguments.job.table

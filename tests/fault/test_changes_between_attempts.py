@@ -1,18 +1,16 @@
 """A load is killed in the middle of a batch, something changes, and it is run again: no row is lost or doubled.
 
-Whatever changed: what arrived, expired or was compacted meanwhile; by which lane, how many writers and in which slices
-the rest is written; how many partitions the output has; where dead letters go; which Spark. Where order or doubling
-cannot be kept, the report says how many rows it may be.
+Whatever changed: what arrived meanwhile; by which lane, how many writers and in which slices the rest is written; how
+many partitions the output has; which Spark; the transform's code. `tests/property/test_attempts.py` holds the same, and
+much more that changes, on a Kafka and a Spark in memory.
 """
 
-import json
 import random
 import re
 import sys
 import time
-import zipfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,30 +19,17 @@ import pytest
 from support import another_spark
 from support.children import HOLDING, Moment, end_what_was_started
 from support.loads import START, Load, events
-from support.outputs import (
-    FLAWLESS,
-    Expected,
-    Findings,
-    by_key,
-    by_nothing,
-    by_partition,
-    check_rows,
-    expected_of,
-    stamp,
-)
+from support.outputs import FLAWLESS, Expected, by_key, by_nothing, by_partition, check_rows, expected_of, stamp
 from support.quick_java import OURS
 from support.ranges import whole_range
 from support.records import Record, Records
 from support.topics import Topics
 
-from airflow_provider_orderedkafka.errors import SettingError, exit_code
 from airflow_provider_orderedkafka.kafka.write.producer import PooledProducer
-from airflow_provider_orderedkafka.outputs import OPTIONS_VARIABLE
 
 pytestmark = [pytest.mark.fault, pytest.mark.usefixtures("spark"), pytest.mark.timeout(600)]
 
 COUNT = 6_000
-SETTING_ERROR = exit_code(SettingError(""))
 PARTITIONS = 4
 FRAMES = ("--transform", "support.transforms:unchanged")
 HALF = Moment(PooledProducer.send, "return", 2)
@@ -52,9 +37,6 @@ HALF = Moment(PooledProducer.send, "return", 2)
 
 
 SMALL_CHUNKS = ("--master", "local[2]", "--conf", "spark.sql.execution.arrow.maxRecordsPerBatch=200")
-
-
-EITHER = [pytest.param((), id="direct"), pytest.param(FRAMES, id="frames", marks=pytest.mark.nightly)]
 
 
 def sink(**options: object) -> tuple[str, ...]:
@@ -84,7 +66,6 @@ class Scene:
     source: str
     output: str
     servers: str
-    more: list[str] = field(default_factory=list)
 
     def newer(self) -> None:
         """Records come that the range does not hold: slices are cut in other places."""
@@ -106,10 +87,6 @@ class Case:
     each_gives: int = 1
     keeps: Callable[[Any], object] = by_key
     picks: Callable[[Expected], bool] = lambda _: True
-    nightly: bool = False
-
-    def __str__(self) -> str:
-        return self.name
 
 
 TRIPLED = ("--transform", "support.transforms:tripled")
@@ -136,40 +113,10 @@ CASES = [
     ),
     Case("another lane", (*sink(writers=3), *slices(500)), sink(writers=1), made=keys_anywhere),
     Case(
-        "one writer, by DataFrames",
-        (*FRAMES, *sink(writers=1), *slices(500)),
-        (*FRAMES, *sink(writers=1), *slices(700)),
-        nightly=True,
-    ),
-    Case(
-        "one writer instead of three, three rows for a record",
-        (*TRIPLED, *sink(writers=3), *slices(500)),
-        (*TRIPLED, *sink(writers=1), *slices(500)),
-        each_gives=3,
-        nightly=True,
-    ),
-    Case(
-        "one task, order by partition, rows without keys",
-        (*sink(writers=1, keepOrder="partition"), *slices(500)),
-        (*sink(writers=1, keepOrder="partition"), *slices(700)),
-        made=without_keys,
-        keeps=by_partition,
-        nightly=True,
-    ),
-    Case("another number of writers, direct lane", (*sink(writers=3), *slices(500)), sink(writers=2), nightly=True),
-    Case(
         "three rows for a record",
         (*TRIPLED, *sink(writers=3), *slices(500)),
         (*TRIPLED, *sink(writers=2), *slices(900)),
         each_gives=3,
-    ),
-    Case(
-        "three rows for a record, no order",
-        (*TRIPLED, *sink(keepOrder="none"), *slices(500)),
-        (*TRIPLED, *sink(keepOrder="none"), *slices(900)),
-        each_gives=3,
-        keeps=by_nothing,
-        nightly=True,
     ),
     Case(
         "a filter",
@@ -177,23 +124,7 @@ CASES = [
         ("--transform", "support.transforms:odd_ones", *sink(writers=3), *slices(900)),
         picks=lambda each: each.position[2] % 2 == 1,
     ),
-    Case(
-        "an output that grew, by DataFrames",
-        (*FRAMES, *sink(writers=3)),
-        (*FRAMES, *sink(writers=3)),
-        Scene.growth,
-        nightly=True,
-    ),
     Case("an output that grew, directly", (*sink(writers=3), *slices(500)), sink(writers=3), Scene.growth),
-    Case(
-        "an output that grew, order by partition, rows without keys",
-        (*BY_PARTITION, *sink(writers=3)),
-        (*BY_PARTITION, *sink(writers=3)),
-        Scene.growth,
-        made=without_keys,
-        keeps=by_partition,
-        nightly=True,
-    ),
 ]
 
 
@@ -203,10 +134,10 @@ def nothing_is_left_running() -> Iterator[None]:
     end_what_was_started()
 
 
-def begun(scene: Scene, folder: Path, first: tuple[str, ...], home: Path = OURS, **of_range: Any) -> Load:
+def begun(scene: Scene, folder: Path, first: tuple[str, ...], home: Path = OURS, **how: Any) -> Load:
     """The first attempt, killed when some of its rows have landed; at least one chunk, and not all."""
-    loaded = whole_range(scene.servers, scene.source, **of_range)
-    load = Load(scene.servers, folder, loaded, "--output-topic", scene.output, submit=SMALL_CHUNKS)
+    loaded = whole_range(scene.servers, scene.source)
+    load = Load(scene.servers, folder, loaded, "--output-topic", scene.output, submit=SMALL_CHUNKS, **how)
     application = load.start(HALF, first, home)
     assert application.until_held(), application.log()[-3000:]
     time.sleep(2)  # what the others have sent by then is there, or comes once they are dead
@@ -214,10 +145,7 @@ def begun(scene: Scene, folder: Path, first: tuple[str, ...], home: Path = OURS,
     return load
 
 
-TRIED = [pytest.param(case, id=case.name, marks=[pytest.mark.nightly] * case.nightly) for case in CASES]
-
-
-@pytest.mark.parametrize("case", TRIED)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_what_changes_between_two_attempts_neither_loses_nor_doubles_a_row(
     kafka: Any, topics: Topics, records: Records, tmp_path: Path, case: Case
 ) -> None:
@@ -253,175 +181,27 @@ def test_what_an_older_spark_began_is_finished_by_this_one(
     assert (report.rows_emitted, report.replayed, report.may_be_doubled) == (len(expected), landed, 0)
 
 
-def test_what_was_compacted_since_takes_no_other_row_along(
-    kafka: Any, topics: Topics, records: Records, tmp_path: Path
-) -> None:
-    compaction = {"cleanup.policy": "compact", "segment.ms": 100, "min.cleanable.dirty.ratio": 0.01}
-    source = topics.create("in", PARTITIONS, config={**compaction, "max.compaction.lag.ms": 100})
-    scene = Scene(topics, records, source, topics.create("out", 3), kafka.bootstrap_servers)
-    chance = random.Random(1)
-    made = [Record(b"%d:" % n, START + n * 3, chance.randrange(4), b"key-%d" % n) for n in range(COUNT)]
-    records.produce(source, made)
-    load = begun(scene, tmp_path, (*sink(writers=3), *slices(500)))
-    before = {stamp(each).source for each in records.read(scene.output)}
-    ends = records.ends(source)
-    records.produce(source, [Record(b"newer", START + 10**7 + n, made[n].partition, made[n].key) for n in range(500)])
-    compacted(records, source)
-    load.finish_here(*sink(writers=3))
-    there = [each for each in expected_of(records, source) if each.position[2] < ends[each.position[1]]]
-    landed = [stamp(each).source for each in records.read(scene.output)]
-    assert len(landed) == len(set(landed))
-    assert set(landed) == before | {each.position for each in there}
-    assert len(there) < COUNT
-
-
-def compacted(records: Records, topic: str) -> None:
-    """Write on until the broker has compacted something of the topic away."""
-    deadline = time.monotonic() + 120
-    count = len(records.read(topic))
-    while len(records.read(topic)) >= count:
-        assert time.monotonic() < deadline, "nothing was compacted"
-        for partition in range(PARTITIONS):
-            records.produce(topic, [Record(b"on", START + 2 * 10**7, partition, b"on")])
-        count += PARTITIONS
-        time.sleep(1)
-
-
-@pytest.mark.parametrize("lane", EITHER)
-def test_what_retention_took_since_is_counted_and_takes_no_other_row_along(
-    kafka: Any, topics: Topics, records: Records, tmp_path: Path, lane: tuple[str, ...]
-) -> None:
-    scene = Scene(topics, records, topics.create("in", PARTITIONS), topics.create("out", 3), kafka.bootstrap_servers)
-    records.produce(scene.source, events(COUNT, 1))
-    expected = {each.position for each in expected_of(records, scene.source)}
-    first = (*lane, *sink(writers=3), *slices(500))
-    load = begun(scene, tmp_path, first, on_data_loss="count")
-    before = {stamp(each).source for each in records.read(scene.output)}
-    records.delete_before(scene.source, {1: 900})
-    report = load.finish_here(*first)
-    landed = [stamp(each).source for each in records.read(scene.output)]
-    gone = {position for position in expected if position[1] == 1 and position[2] < 900}
-    assert len(landed) == len(set(landed))
-    assert set(landed) == before | (expected - gone)
-    assert (report.rows_emitted, report.lost) == (len(landed), len(gone - before))
-
-
-@pytest.mark.parametrize("lane", EITHER)
-def test_a_dead_letter_topic_may_be_named_after_the_first_attempt(
-    kafka: Any, topics: Topics, records: Records, tmp_path: Path, lane: tuple[str, ...]
-) -> None:
-    source, dead = topics.create("in", PARTITIONS), topics.create("dead")
-    output = topics.create("out", 3, config={"max.message.bytes": 10_000})
-    large = [2_001, 4_002]
-    made = [
-        Record(b"x" * (20_000 if n in large else 10), START + n * 3, n % PARTITIONS, b"key-%d" % n)
-        for n in range(COUNT)
-    ]
-    records.produce(source, made)
-    loaded = whole_range(kafka.bootstrap_servers, source)
-    argv = (*lane, *sink(writers=2), *slices(500))
-    load = Load(kafka.bootstrap_servers, tmp_path, loaded, "--output-topic", output)
-    application = load.start(argv=argv)
-    assert application.wait() == 65
-    assert "RowError" in application.log()
-    report = load.finish_here(*argv, "--bad-records", "1000", "--dead-letters", dead)
-    load.prove()
-    assert (report.rows_emitted, report.dead_letters, report.may_be_doubled) == (COUNT - 2, 2, 0)
-
-
-def test_rows_for_several_outputs_are_known_again_in_all_of_them(
-    kafka: Any, topics: Topics, records: Records, tmp_path: Path
-) -> None:
-    source, outputs = topics.create("in", PARTITIONS), [topics.create("one", 2), topics.create("other", 3)]
-    records.produce(source, events(COUNT, 1))
-    expected = expected_of(records, source)
-    loaded = whole_range(kafka.bootstrap_servers, source)
-    how = {"environment": {"ROUTED_TO": ",".join(outputs)}, "submit": SMALL_CHUNKS}
-    argv = ("--transform", "support.transforms:routed", *sink(outputTopics=",".join(outputs), writers=3), *slices(500))
-    load = Load(kafka.bootstrap_servers, tmp_path, loaded, **how)
-    application = load.start(HALF, argv)
-    assert application.until_held(), application.log()[-3000:]
-    time.sleep(2)
-    application.kill()
-    landed = [len(records.read(output)) for output in outputs]
-    assert 0 < sum(landed) < COUNT
-    report = load.finish(*argv)
-    assert check_rows(expected, [each for output in outputs for each in records.read(output)], 1) == FLAWLESS
-    load.prove()
-    assert (report.replayed, report.may_be_doubled) == (sum(landed), 0)
-
-
-def test_a_key_in_a_partition_where_the_direct_lane_did_not_expect_it_is_written_and_reported(
-    kafka: Any, topics: Topics, records: Records, tmp_path: Path
-) -> None:
-    source, output = topics.create("in", PARTITIONS), topics.create("out", 3)
-    made = events(COUNT, 1)
-    astray = made[COUNT // 2]
-    made[COUNT // 2] = Record(astray.value, astray.timestamp, (astray.partition + 1) % PARTITIONS, astray.key)
-    records.produce(source, made)
-    load = Load(kafka.bootstrap_servers, tmp_path, whole_range(kafka.bootstrap_servers, source))
-    report = load.finish_here("--output-topic", output, *sink(writers=3))
-    found: Findings = check_rows(expected_of(records, source), records.read(output), 1)
-    assert (found.missing, found.doubled) == ([], [])
-    assert (report.rows_emitted, report.may_be_doubled, report.may_be_out_of_order) == (COUNT, 0, 1)
-
-
-@pytest.mark.parametrize("said", ["--option", "--sink-option", "in the environment: ", "in the environment: sink."])
-def test_a_partitioner_that_is_new_is_refused_before_a_row_is_written_wherever_it_is_said(
-    kafka: Any, topics: Topics, records: Records, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str
-) -> None:
-    scene = Scene(topics, records, topics.create("in", PARTITIONS), topics.create("out", 3), kafka.bootstrap_servers)
-    records.produce(scene.source, events(COUNT, 1))
-    first = (*sink(writers=3), *slices(500))
-    load = begun(scene, tmp_path, first)
-    landed = len(records.read(scene.output))
-    name, argv = "kafka.partitioner", (said, "kafka.partitioner=consistent_random")
-    if not said.startswith("--"):
-        argv = ()
-        monkeypatch.setenv(OPTIONS_VARIABLE, json.dumps({said.partition(": ")[2] + name: "consistent_random"}))
-    assert load.ending_here(*first, *argv) == SETTING_ERROR
-    assert len(records.read(scene.output)) == landed
-    monkeypatch.delenv(OPTIONS_VARIABLE, raising=False)
-    load.finish_here(*first, "--option", "kafka.linger.ms=20", "--sink-option", f"{name}=murmur2_random")
-    assert check_rows(expected_of(records, scene.source), records.read(scene.output), 1) == FLAWLESS
-
-
 OF_SEVERAL = "from pyspark.sql import functions as f\n\n\ndef several(frame):\n    {}"
 EXPLODED = "return frame.withColumn('value', f.explode(f.array(*map(f.lit, {}))))\n"
 ITSELF = OF_SEVERAL.format(EXPLODED)
 ONE_ROW = ITSELF.replace("f.explode(f.array(*map(f.lit, {})))", "f.lit(*{})")
-BY_A_HELPER = OF_SEVERAL.format("from helper import PARTS\n\n    " + EXPLODED.format("PARTS"))
-"""Imported where it is called, and so where no module says it at its top."""
 
 
-@pytest.mark.parametrize("edited", ["its own file", "to one row", "a module beside it", "a module in a zip"])
+@pytest.mark.parametrize("edited", ["several rows", "to one row"])
 def test_changed_code_of_a_transform_loses_none_of_several_rows_and_counts_what_may_be_doubled(
     kafka: Any, topics: Topics, records: Records, tmp_path: Path, edited: str
 ) -> None:
     scene = Scene(topics, records, topics.create("in", PARTITIONS), topics.create("out", 3), kafka.bootstrap_servers)
     records.produce(scene.source, events(COUNT, 1))
-    shipped, after = tmp_path / "shipped.zip", ("new",) if edited == "to one row" else ("new", "a", "b")
+    after = ("new",) if edited == "to one row" else ("new", "a", "b")
 
     def write(parts: tuple[str, ...]) -> None:
-        own = ITSELF if len(parts) > 1 else ONE_ROW
-        (tmp_path / "changing.py").write_text(BY_A_HELPER if "module" in edited else own.format(parts))
-        if edited == "a module beside it":
-            (tmp_path / "helper.py").write_text(f"PARTS = {parts}\n")
-        with zipfile.ZipFile(shipped, "w") as made:
-            made.writestr("helper.py" if edited == "a module in a zip" else "other.py", f"PARTS = {parts}\n")
+        (tmp_path / "changing.py").write_text((ITSELF if len(parts) > 1 else ONE_ROW).format(parts))
 
     write(("a", "b"))
-    how = {
-        "environment": {"PYTHONPATH": ":".join([str(tmp_path), str(HOLDING), *sys.path])},
-        "submit": (*SMALL_CHUNKS, "--py-files", str(shipped)),
-    }
+    environment = {"PYTHONPATH": ":".join([str(tmp_path), str(HOLDING), *sys.path])}
     argv = ("--transform", "changing:several", *sink(writers=3), *slices(500))
-    loaded = whole_range(scene.servers, scene.source)
-    load = Load(scene.servers, tmp_path, loaded, "--output-topic", scene.output, **how)
-    application = load.start(HALF, argv)
-    assert application.until_held(), application.log()[-3000:]
-    time.sleep(2)
-    application.kill()
+    load = begun(scene, tmp_path, argv, environment=environment)
     landed = len(records.read(scene.output))
     assert landed
     write(after)

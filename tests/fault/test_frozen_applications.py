@@ -108,14 +108,20 @@ SHUFFLED = 200
         ),
         *around("Delta", lambda frozen: frozen.to_lake(DELTA), NOTE, DeltaTable.append, COUNTS),
         *around("topic", Frozen.to_topic, NOTE, COUNTS),
+        *around("upserts in Delta", lambda frozen: frozen.to_upserts(DELTA), NOTE, LakeTable.merge, quick=MERGED),
+        *around("upserts in Iceberg", lambda frozen: frozen.to_upserts(ICEBERG), NOTE, LakeTable.merge, quick=MERGED),
     ],
 )
 def test_an_output_that_another_attempt_has_finished_stays_and_gets_nothing_more(
     kafka: Any, topics: Topics, records: Records, tmp_path: Path, to: Callable[[Frozen], Load], moment: Moment
 ) -> None:
-    load = to(Frozen(kafka, topics, records, tmp_path))
+    frozen = Frozen(kafka, topics, records, tmp_path)
+    load = to(frozen)
     finish_beside(load, moment)
     load.prove()
+    if frozen.loaded.upsert is not None:
+        assert load.report().may_be_doubled == 0
+        assert len([*(tmp_path / "warehouse").rglob("*.parquet")]) < SHUFFLED
 
 
 @pytest.mark.parametrize(
@@ -129,23 +135,6 @@ def test_an_iceberg_table_that_another_attempt_has_finished_loses_nothing(
     [found] = load.audit().ranges
     assert {what for what, count in found.compared.counts.items() if count} <= {"doubled"}, found
     assert found.compared.counts["doubled"] <= load.report().may_be_doubled
-
-
-@pytest.mark.parametrize(
-    ("to", "moment"),
-    [
-        *around("Delta", lambda frozen: frozen.to_upserts(DELTA), NOTE, LakeTable.merge, quick=MERGED),
-        *around("Iceberg", lambda frozen: frozen.to_upserts(ICEBERG), NOTE, LakeTable.merge, quick=MERGED),
-    ],
-)
-def test_a_table_of_upserts_that_another_attempt_has_finished_stays_its_topic(
-    kafka: Any, topics: Topics, records: Records, tmp_path: Path, to: Callable[[Frozen], Load], moment: Moment
-) -> None:
-    load = to(Frozen(kafka, topics, records, tmp_path))
-    finish_beside(load, moment)
-    assert load.report().may_be_doubled == 0
-    load.prove()
-    assert len([*(tmp_path / "warehouse").rglob("*.parquet")]) < SHUFFLED
 
 
 LARGE = 40_000

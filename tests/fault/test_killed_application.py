@@ -169,7 +169,7 @@ def test_a_table_whose_load_was_killed_is_row_for_row_that_of_a_load_that_was_no
 
     def to_table(name: str) -> Load:
         (tmp_path / name).mkdir()
-        options = ("--sink-option", f"path={tmp_path / name / 'table'}", "--option", "sliceOffsets=400")
+        options = ("--output", f"parquet:{tmp_path / name / 'table'}", "--option", "sliceOffsets=400")
         return Load(kafka.bootstrap_servers, tmp_path / name, loaded, *options, app="ordered_table.py")
 
     load, calm = to_table("killed"), to_table("calm")

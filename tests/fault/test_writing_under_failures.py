@@ -54,12 +54,6 @@ def own_kafka(tmp_path):
 
 
 @pytest.fixture
-def three_brokers(tmp_path):
-    with LocalKafka(tmp_path / "kafka", brokers=3) as cluster:
-        yield cluster
-
-
-@pytest.fixture
 def patient_brokers(tmp_path):
     """Three brokers of which one that is gone is waited for as long as Kafka does by default."""
     properties = {"broker.session.timeout.ms": SESSION_SECONDS * 1_000}
@@ -187,57 +181,45 @@ def test_rows_that_a_lagging_replica_hides_are_found_once_they_show(patient_brok
     check(records.read(topic))
 
 
-def test_a_broker_that_is_away_for_20_seconds_is_waited_for(own_kafka, request):
-    config, records = {"bootstrap.servers": own_kafka.bootstrap_servers}, Records(own_kafka.bootstrap_servers)
-    topic = Topics(own_kafka.bootstrap_servers, request.node.name).create(partitions=3)
-    settings = a_write(config, topic)
-
-    def restart():
-        wait_until(lambda: written(records, topic))
-        own_kafka.stop()
-        time.sleep(OUTAGE_SECONDS)
-        own_kafka.start()
-
-    outage = threading.Thread(target=restart)
-    outage.start()
-    tally = write(slowly(ROWS, 0.05), settings)
-    outage.join()
-    assert tally.rows == ROWS
-    check(records.read(topic))
+def goes_away(cluster):
+    cluster.stop()
+    time.sleep(OUTAGE_SECONDS)
+    cluster.start()
 
 
-def test_a_broker_that_is_killed_and_comes_back_doubles_nothing(own_kafka, request):
-    config, records = {"bootstrap.servers": own_kafka.bootstrap_servers}, Records(own_kafka.bootstrap_servers)
-    topic = Topics(own_kafka.bootstrap_servers, request.node.name).create(partitions=3)
-
-    def crash():
-        wait_until(lambda: written(records, topic))
-        [broker] = own_kafka.brokers
-        os.kill(broker.pid, signal.SIGKILL)
-        own_kafka.stop()
-        own_kafka.start()
-
-    crashing = threading.Thread(target=crash)
-    crashing.start()
-    assert write(slowly(ROWS, 0.05), a_write(config, topic)).rows == ROWS
-    crashing.join()
-    check(records.read(topic))
+def is_killed_and_comes_back(cluster):
+    is_killed(cluster)
+    cluster.stop()
+    cluster.start()
 
 
-def test_one_of_three_brokers_is_killed_and_the_leaders_move(three_brokers, request):
-    config, records = {"bootstrap.servers": three_brokers.bootstrap_servers}, Records(three_brokers.bootstrap_servers)
-    made = Topics(three_brokers.bootstrap_servers, request.node.name)
-    topic = made.create(partitions=6, replicas=3, config={"min.insync.replicas": 2})
+def is_killed(cluster):
+    os.kill(cluster.brokers[0].pid, signal.SIGKILL)
 
-    def crash():
-        wait_until(lambda: written(records, topic))
-        os.kill(three_brokers.brokers[0].pid, signal.SIGKILL)
 
-    crashing = threading.Thread(target=crash)
-    crashing.start()
-    assert write(slowly(ROWS, 0.03), a_write(config, topic)).rows == ROWS
-    crashing.join()
-    check(records.read(topic))
+@pytest.mark.parametrize(
+    ("brokers", "outage", "pause", "more"),
+    [
+        (1, goes_away, 0.05, {"partitions": 3}),
+        (1, is_killed_and_comes_back, 0.05, {"partitions": 3}),
+        (3, is_killed, 0.03, {"partitions": 6, "replicas": 3, "config": {"min.insync.replicas": 2}}),
+    ],
+    ids=["away for 20 seconds", "killed and back", "one of three killed, and the leaders move"],
+)
+def test_a_broker_that_is_away_is_waited_for_and_nothing_is_doubled(tmp_path, request, brokers, outage, pause, more):
+    with LocalKafka(tmp_path / "kafka", brokers=brokers) as cluster:
+        config, records = {"bootstrap.servers": cluster.bootstrap_servers}, Records(cluster.bootstrap_servers)
+        topic = Topics(cluster.bootstrap_servers, request.node.name).create(**more)
+
+        def once_something_is_written():
+            wait_until(lambda: written(records, topic))
+            outage(cluster)
+
+        thread = threading.Thread(target=once_something_is_written)
+        thread.start()
+        assert write(slowly(ROWS, pause), a_write(config, topic)).rows == ROWS
+        thread.join()
+        check(records.read(topic))
 
 
 def test_a_broker_that_stays_away_fails_the_write_at_its_deadline_and_a_rerun_completes_it(own_kafka, request):

@@ -7,25 +7,6 @@ from support.applications import IN_THE_DIRECT_LANE, Application, dying_once, la
 from support.ranges import whole_range
 from support.records import Records
 from support.topics import Topics
-from support.transforms import unchanged
-
-from airflow_provider_orderedkafka.core.documents import Report
-from airflow_provider_orderedkafka.core.order.positions import TopicPartition
-
-
-@pytest.mark.parametrize("transform", [None, unchanged], ids=["direct", "frames"])
-def test_what_retention_took_is_counted_where_that_is_asked_for(
-    app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str], transform: Any
-) -> None:
-    source, output = source_and_output(topics, records, 120)
-    loaded = whole_range(app.servers, source, batch_offsets=50, on_data_loss="count")
-    gone = {0: 10, 1: loaded.end.offsets[TopicPartition(source, 1)]}
-    records.delete_before(source, gone)
-    report = app.load(loaded, "--output-topic", output, *IN_THE_DIRECT_LANE, transform=transform)
-    assert lane_of(capsys.readouterr().out) == ("frames" if transform else "direct")
-    assert report.lost == sum(gone.values())
-    assert report.rows_read == report.rows_emitted == 120 - report.lost == len(records.read(output))
-
 
 ALL_IN_ONE_TASK = ("--sink-option", "writers=1")
 
@@ -70,18 +51,6 @@ def test_what_retention_took_after_it_was_read_is_not_lost(
     assert (report.lost, report.rows_emitted, len(records.read(output))) == (5, 115, 115)
 
 
-@pytest.mark.parametrize("transform", [None, unchanged], ids=["direct", "frames"])
-def test_what_a_row_limit_counts_ahead_is_lost_once(
-    app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str], transform: Any
-) -> None:
-    source, output = source_and_output(topics, records, 120)
-    loaded = whole_range(app.servers, source, batch_offsets=40, on_data_loss="count", rows_left=50)
-    records.delete_before(source, {0: 5, 1: 2})
-    report = app.load(loaded, "--output-topic", output, *IN_THE_DIRECT_LANE, transform=transform)
-    assert lane_of(capsys.readouterr().out) == ("frames" if transform else "direct")
-    assert (report.lost, report.rows_emitted, report.limit_spent) == (7, 50, True)
-
-
 @pytest.mark.parametrize("lane", ["direct", "frames"])
 def test_what_retention_took_is_counted_once_where_a_batch_is_run_again(
     app: Application, topics: Topics, records: Records, caplog: pytest.LogCaptureFixture, lane: str
@@ -93,18 +62,3 @@ def test_what_retention_took_is_counted_once_where_a_batch_is_run_again(
     report = app.load(loaded, *writing, **dying_once(app.folder / "died")[lane])
     assert [record.args[0] for record in caplog.records if record.module == "batch_loop"] == [1]
     assert (report.lost, report.rows_emitted, len(records.read(output))) == (5, 115, 115)
-
-
-@pytest.mark.parametrize("transform", [None, unchanged], ids=["direct", "frames"])
-def test_what_retention_took_is_an_error_that_no_retry_mends_where_nothing_else_is_said(
-    app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str], transform: Any
-) -> None:
-    source, output = source_and_output(topics, records, 120)
-    loaded = whole_range(app.servers, source)
-    records.delete_before(source, {0: 10})
-    with pytest.raises(SystemExit) as caught:
-        app.load(loaded, "--output-topic", output, transform=transform)
-    assert caught.value.code == 65
-    assert f"{source}[0]@" in capsys.readouterr().err
-    failed = Report.from_text((app.checkpoint / "failure.json").read_text())
-    assert (failed.complete, failed.rows_emitted, failed.stop) == (False, 0, loaded.start)

@@ -111,7 +111,7 @@ def test_files_of_real_loads_are_clean(
     source, dead = topics.create("a", 3), topics.create("dead")
     records.produce(source, events(90, 1))
     argv = [*everything(source), "--option", "includeHeaders=true", "--option", "maxOffsetsPerTrigger=40"]
-    files = ["--sink-option", f"path={app.folder / 'table'}", "--bad-records", "1000", "--dead-letters", dead]
+    files = ["--output", f"parquet:{app.folder / 'table'}", "--bad-records", "1000", "--dead-letters", dead]
     app.run(*argv, *files, "--option", "sliceOffsets=10", sink=table_sink)
     assert len([*app.folder.glob("table/range_id=*/batch=1/*/part-*")]) > 1
     records.produce(source, events(30, 2))
@@ -185,7 +185,7 @@ def test_whatever_is_done_to_a_row_of_a_real_load_into_files_is_found_with_its_p
 ) -> None:
     source = topics.create("a", 3)
     records.produce(source, some())
-    argv = ["--sink-option", f"path={app.folder / 'table'}", "--option", "includeHeaders=true", *everything(source)]
+    argv = ["--output", f"parquet:{app.folder / 'table'}", "--option", "includeHeaders=true", *everything(source)]
     app.run(*argv, sink=table_sink)
     clean(app, capfd)
     file = next(iter(sorted(app.folder.glob("table/range_id=*/batch=1/*/part-*"))))

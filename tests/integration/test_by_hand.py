@@ -1,7 +1,5 @@
 """Ranges without Airflow: resolved by the application itself, from its options and what lies under its checkpoint."""
 
-import errno
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,7 @@ from support.records import Record, Records
 from support.topics import Topics
 
 from airflow_provider_orderedkafka.core.batches import Overtaken
-from airflow_provider_orderedkafka.core.documents import Ledger, Range, Report
+from airflow_provider_orderedkafka.core.documents import Ledger, Range
 from airflow_provider_orderedkafka.kafka.lookup.topics import committed
 from airflow_provider_orderedkafka.spark.application import by_hand
 from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
@@ -54,38 +52,6 @@ def test_by_hand_ranges_follow_each_other_and_nothing_new_is_nothing_to_do(
     assert app.left() == sorted(["ledger", first.range_id, second.range_id])
     assert first.range_id.startswith("range-000001-")
     assert second.range_id.startswith("range-000002-")
-
-
-def test_by_hand_a_row_limit_holds_over_runs_and_goes_on_from_its_stop_when_it_is_raised(
-    app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str]
-) -> None:
-    source, output, argv = copying(topics, records)
-    first = app.run(*argv, "--row-limit", "25")
-    spent = app.run(*argv, "--row-limit", "25")
-    raised = app.run(*argv, "--row-limit", "40")
-    assert (first.rows_emitted, first.limit_spent, spent, raised.rows_emitted) == (25, True, None, 15)
-    assert "25 rows" in capsys.readouterr().out
-    order = [each.position for each in expected_of(records, source)]
-    assert {stamp(each).source for each in records.read(output)} == set(order[:40])
-
-
-@pytest.mark.parametrize("counts", [False, True], ids=["fail", "count"])
-def test_by_hand_what_was_deleted_of_a_new_partition_is_refused_or_counted(
-    app: Application, topics: Topics, records: Records, counts: bool
-) -> None:
-    source, output, argv = copying(topics, records)
-    argv += ["--option", f"failOnDataLoss={str(not counts).lower()}"]
-    app.run(*argv)
-    topics.grow(source, 4)
-    records.produce(source, [replace(each, partition=3) for each in events(10, 2)])
-    records.delete_before(source, {3: 6})
-    if not counts:
-        with pytest.raises(SystemExit) as ended:
-            app.run(*argv)
-        assert ended.value.code == 65
-        return
-    report = app.run(*argv)
-    assert (report.rows_emitted, report.lost, len(records.read(output))) == (4, 6, 64)
 
 
 def test_by_hand_order_times_go_on_from_range_to_range_and_what_is_older_is_late(
@@ -128,44 +94,6 @@ def test_by_hand_a_row_limit_counts_the_dead_letters_of_all_runs(
     assert sorted(found) == sorted(order[:50])
 
 
-def test_by_hand_two_loads_into_one_output_never_take_each_other_s_rows_for_their_own(
-    app: Application, topics: Topics, records: Records
-) -> None:
-    output, ready = topics.create("out", 2), app.folder / "ready"
-
-    def once_ready(frame: Any) -> Any:
-        value = "value" if ready.exists() else "cast(raise_error('not yet') as binary)"
-        return frame.selectExpr("key", f"{value} as value", "timestamp", "_source")
-
-    def load(name: str, source: str) -> Report | None:
-        app.checkpoint = app.folder / name
-        return app.run("--output-topic", output, *everything(source), transform=once_ready)
-
-    first, second = topics.create("a", 3), topics.create("b", 3)
-    records.produce(first, events(100, 1))
-    records.produce(second, events(100, 2))
-    with pytest.raises(SystemExit):
-        load("first", first)
-    assert list((app.folder / "first").glob("range-*/notes/1/*.json"))
-    ready.touch()
-    for name, source in (("second", second), ("first", first)):
-        report = load(name, source)
-        assert (report.rows_emitted, report.replayed) == (100, 0)
-    assert len(records.read(output)) == len({stamp(each).source for each in records.read(output)}) == 200
-
-
-def run_until_the_ledger_moves(app: Application, monkeypatch: pytest.MonkeyPatch, *argv: str, **how: Any) -> None:
-    """Run, and end as if killed where the ledger would move, if not before."""
-
-    def killed(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(by_hand, "close", killed)
-        with pytest.raises(SystemExit):
-            app.run(*argv, **how)
-
-
 def open_range(app: Application) -> Path:
     """The file of the range that is open."""
     [file] = app.checkpoint.glob("range-*.json")
@@ -195,18 +123,6 @@ def test_by_hand_a_run_that_failed_takes_the_same_range_up_again(
     assert following.rows_emitted == 40
     assert len({stamp(each).source for each in records.read(output)}) == 100
     assert not list(app.checkpoint.glob("range*.json"))
-
-
-def test_by_hand_a_range_whose_run_was_killed_before_the_ledger_moved_is_closed_by_the_next_run(
-    app: Application, topics: Topics, records: Records, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    source, output, argv = copying(topics, records)
-    run_until_the_ledger_moves(app, monkeypatch, *argv)
-    records.produce(source, events(40, 2))
-    again, following = app.run(*argv), app.run(*argv)
-    assert (again.range_id[:12], again.attempt, again.rows_emitted) == ("range-000001", 1, 60)
-    assert (following.range_id[:12], following.rows_emitted) == ("range-000002", 40)
-    assert len(records.read(output)) == 100
 
 
 def test_by_hand_an_open_range_whose_document_is_lost_is_refused(
@@ -256,18 +172,17 @@ def test_by_hand_topics_are_found_by_a_pattern_and_partitions_are_chosen(
         assert says(capsys.readouterr().err, "chosen ... whole ... --to latest")
 
 
-def test_by_hand_a_topic_that_is_added_begins_where_the_start_says(
+def test_by_hand_only_what_is_new_is_loaded_where_the_start_is_not_said_of_a_topic_that_is_added_too(
     app: Application, topics: Topics, records: Records
 ) -> None:
     old, added, output = topics.create("a", 3), topics.create("b", 3), topics.create("out", 2)
     for topic in (old, added):
         records.produce(topic, events(10, 1))
-    latest = ["--output-topic", output, "--option", "startingOffsets=latest", "--option"]
-    assert app.run(*latest, f"subscribe={old}") is None
-    assert app.run(*latest, f"subscribe={old},{added}") is None
+    first, both = (["--output-topic", output, "--option", f"subscribe={each}"] for each in (old, f"{old},{added}"))
+    assert app.run(*first) is None
+    assert app.run(*both) is None
     records.produce(added, events(5, 2))
-    report = app.run(*latest, f"subscribe={old},{added}")
-    assert report.rows_emitted == 5
+    assert app.run(*both).rows_emitted == 5
 
 
 def test_by_hand_a_range_of_another_cluster_is_refused_before_anything_is_read(
@@ -311,27 +226,14 @@ def test_by_hand_an_output_on_another_cluster_than_a_batch_was_begun_on_is_refus
         assert records.read(output) == []
 
 
-@pytest.mark.parametrize("left", ["range.json", "report.json", "range-000001"])
 def test_by_hand_a_checkpoint_without_a_ledger_but_not_empty_is_refused(
-    app: Application, topics: Topics, capsys: pytest.CaptureFixture[str], left: str
+    app: Application, topics: Topics, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (app.checkpoint / left).mkdir(parents=True)
+    (app.checkpoint / "range-000001").mkdir(parents=True)
     with pytest.raises(SystemExit) as caught:
         app.run("--output-topic", topics.create("out"), *everything(topics.create("a")))
     assert caught.value.code == 2
-    assert left in capsys.readouterr().err
-
-
-def test_by_hand_only_what_is_new_is_loaded_where_the_start_is_not_said(
-    app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str]
-) -> None:
-    source, output = topics.create("a", 3), topics.create("out", 2)
-    argv = ["--output-topic", output, "--option", f"subscribe={source}"]
-    records.produce(source, events(60, 1))
-    assert app.run(*argv) is None
-    records.produce(source, events(10, 2))
-    report = app.run(*argv)
-    assert report.rows_emitted == 10
+    assert "range-000001" in capsys.readouterr().err
 
 
 def test_by_hand_records_of_aborted_transactions_are_loaded_where_that_is_asked_for(
@@ -343,51 +245,3 @@ def test_by_hand_records_of_aborted_transactions_are_loaded_where_that_is_asked_
     argv = ["--output-topic", output, *everything(source)]
     report = app.run(*argv, "--option", "kafka.isolation.level=read_uncommitted")
     assert report.rows_emitted == 15
-
-
-@pytest.mark.parametrize(
-    ("argv", "code", "message"),
-    [
-        (
-            ["--option", "subscribe={source}", "--option", "startingOffset=earliest"],
-            2,
-            "'startingOffset' ... 'startingOffsets'",
-        ),
-        (["--option", "startingOffsets=earliest"], 2, "'subscribe'"),
-        (["--option", "subscribe=not-there"], 65, "'not-there'"),
-    ],
-)
-def test_by_hand_a_wrong_option_is_one_message_and_an_exit_code(
-    app: Application, topics: Topics, capsys: pytest.CaptureFixture[str], argv: list[str], code: int, message: str
-) -> None:
-    source, output = topics.create("a", 3), topics.create("out", 2)
-    with pytest.raises(SystemExit) as caught:
-        app.run("--output-topic", output, *(each.format(source=source) for each in argv))
-    error = capsys.readouterr().err
-    assert caught.value.code == code
-    assert says(error, message)
-    assert "Traceback" not in error
-
-
-def test_by_hand_a_full_disk_can_be_retried(
-    app: Application, topics: Topics, records: Records, capsys: pytest.CaptureFixture[str]
-) -> None:
-    if not Path("/dev/full").exists():
-        pytest.skip("this system has no /dev/full")
-    _, output, argv = copying(topics, records)
-
-    def fill(frame: object) -> object:
-        (lease,) = app.checkpoint.glob("range-000001-*/lease/*.json")
-        note = lease.parents[1] / "notes" / "1" / f"{lease.name}.partial"
-        note.parent.mkdir(parents=True, exist_ok=True)
-        if not note.is_symlink():
-            note.symlink_to("/dev/full")
-        return frame
-
-    with pytest.raises(SystemExit) as caught:
-        app.run(*argv, transform=fill)
-    assert caught.value.code == 75
-    assert os.strerror(errno.ENOSPC) in capsys.readouterr().err
-    assert records.read(output) == []
-    report = app.run(*argv)
-    assert (report.attempt, report.rows_emitted) == (2, 60)

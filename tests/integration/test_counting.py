@@ -49,13 +49,6 @@ def test_each_piece_counts_once_however_often_spark_does_it(
     assert counter.total() == sum(range(PIECES))
 
 
-def test_a_piece_that_is_done_again_counts_with_the_most_that_was_told_of_it(counter: TaskCounter) -> None:
-    for count in (0, 2, 3, 3, 1):
-        counter.add(7, count)
-    counter.add(8, 1)
-    assert counter.total() == 4
-
-
 def test_a_task_that_fails_tells_nothing(counter: TaskCounter, told: DataFrame) -> None:
     def fail(batches: Iterator[Any]) -> Iterator[Any]:
         for batch in batches:

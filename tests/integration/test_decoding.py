@@ -116,7 +116,7 @@ def test_decoded_records_go_to_tables_and_bad_ones_to_the_dead_letter_topic_once
     produced(records, source)
     loaded = whole_range(app.servers, source, batch_offsets=20)
     path = app.folder / "table"
-    argv = ["--sink-option", f"path={path}"]
+    argv = ["--output", f"parquet:{path}"]
     with pytest.raises(SystemExit):
         app.load(loaded, *argv, *decoding(2, dead), sink=table_sink)
     report = app.load(loaded, *argv, *decoding(len(BAD), dead), sink=table_sink)
@@ -204,7 +204,7 @@ def test_no_record_of_a_table_is_lost_where_one_bad_record_too_many_ends_a_load_
     source, dead = topics.create("a", 3), topics.create("dead")
     produced(records, source)
     loaded, mended = whole_range(app.servers, source), app.folder / "mended"
-    argv = ["--sink-option", f"path={app.folder / 'table'}", *allowing(2, dead)]
+    argv = ["--output", f"parquet:{app.folder / 'table'}", *allowing(2, dead)]
     with pytest.raises(SystemExit):
         app.load(loaded, *argv, arrow_transform=raising(mended))
     mended.touch()
@@ -223,7 +223,7 @@ def test_dead_letters_of_a_table_are_loaded_into_it_once_they_can_be_read(
     source, dead, still = topics.create("a", 3), topics.create("dead"), topics.create("still")
     produced(records, source)
     table, mended = app.folder / "table", app.folder / "mended"
-    argv = ["--sink-option", f"path={table}"]
+    argv = ["--output", f"parquet:{table}"]
     app.load(whole_range(app.servers, source), *argv, *allowing(9, dead), arrow_transform=raising(mended))
     assert numbers(spark, table) == [n for n in range(COUNT) if n not in BAD]
 
@@ -256,8 +256,8 @@ def test_a_transform_of_dataframes_with_errors_is_refused_for_a_table(
     with pytest.raises(SystemExit):
         app.load(
             whole_range(app.servers, source),
-            "--sink-option",
-            f"path={app.folder / 'table'}",
+            "--output",
+            f"parquet:{app.folder / 'table'}",
             transform=lambda frame: frame.withColumn("_error", f.lit("wrong")),
         )
     assert "row_transform" in capfd.readouterr().err

@@ -22,6 +22,7 @@ from support.records import Records
 from support.topics import Topics
 
 from airflow_provider_orderedkafka.core.batches import Batch, Note, Progress, Tally
+from airflow_provider_orderedkafka.core.documents import Report
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.spark.application import attempt
 from airflow_provider_orderedkafka.spark.application import report as reporting
@@ -136,7 +137,7 @@ def test_a_batch_that_takes_long_says_how_many_rows_of_it_are_done(
     monkeypatch.setattr(reporting, "SILENCE", 300)
     monkeypatch.setattr(reporting, "LOOK_SECONDS", 0.1)
     source, topic = source_and_output(topics, records, 250_000)
-    output = ("--sink-option", f"path={tmp_path / 'orders'}") if way == "table" else ("--output-topic", topic)
+    output = ("--output", f"parquet:{tmp_path / 'orders'}") if way == "table" else ("--output-topic", topic)
     how: dict[str, Any] = {"arrow_transform": slow} if way == "direct" else {"transform": slowly}
     if way == "table":
         how["sink"] = table_sink
@@ -173,7 +174,7 @@ def test_files_that_spark_takes_in_another_order_change_nothing(
 
 
 @pytest.mark.parametrize("lane", LANES)
-def test_a_batch_that_fails_is_told_in_our_words_and_no_batch_comes_after_it(
+def test_a_loss_is_told_in_our_words_is_mended_by_no_retry_and_no_batch_comes_after_it(
     app: Application, topics: Topics, records: Records, listener: Listener, capfd: pytest.CaptureFixture[str], lane: str
 ) -> None:
     source, output = source_and_output(topics, records, 60)
@@ -184,6 +185,8 @@ def test_a_batch_that_fails_is_told_in_our_words_and_no_batch_comes_after_it(
     assert caught.value.code == 65
     listener.wait(len(listener.names))  # the direct lane ends before its query begins
     assert [batch for batch, _, _ in listener.batches] in ([], [1])
+    failed = Report.from_text((app.checkpoint / "failure.json").read_text())
+    assert (failed.complete, failed.rows_emitted, failed.stop) == (False, 0, loaded.start)
     said = capfd.readouterr().err
     assert f"{source}[0]@" in said
     assert "MicroBatchExecution" not in said

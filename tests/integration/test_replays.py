@@ -77,18 +77,14 @@ def going_on(step):
         thread.join()
 
 
-def test_nothing_is_found_of_a_batch_that_wrote_nothing(topics, records, config):
-    topic = topics.create(partitions=3)
-    records.produce(topic, [Record(b"of others", headers=[("h", b"x")])])
-    found = find_landed(at(config), THIS, NotedOutputs((topic,), ends(records, topic)))
-    assert (found.landed.rows, found.gone, found.unnamed, found.settled) == (0, 0, 0, True)
-
-
 def test_rows_are_found_by_their_records_and_those_of_other_ranges_are_not(topics, records, config, put):
     topic = topics.create(partitions=3)
     put(topic)
     note = ends(records, topic)
     put(topic, "r2")
+    records.produce(topic, [Record(b"of others", headers=[("h", b"x")])])
+    found = find_landed(at(config), THIS, NotedOutputs((topic,), note))
+    assert (found.landed.rows, found.gone, found.unnamed, found.settled) == (0, 0, 0, True)
     put(topic, most=700)
     put(topic, first=900, most=3)
     put(topic, "r10")
@@ -103,17 +99,6 @@ def test_rows_of_the_ranges_other_batches_are_not_among_those_that_landed(topics
     put(topic, most=100)
     batch = BegunBatch("r1", Offsets({ORDERS: 10}), Offsets({ORDERS: 20}))
     assert offsets_of(find_landed(at(config), batch, NotedOutputs((topic,), note)).landed) == [*range(10, 20)]
-
-
-def test_a_rerun_that_leaves_out_what_landed_completes_the_batch(topics, records, config, put):
-    topic = topics.create(partitions=3)
-    note = ends(records, topic)
-    put(topic, most=420)
-    landed = find_landed(at(config), THIS, NotedOutputs((topic,), note)).landed
-    settings = WriteSettings(config, topic=topic, range_id="r1", source="struct")
-    rows = LandedFilter(landed, "one", "struct").of(batches(1_000, _source=source))
-    assert write(rows, plan_write(settings, columns("value", "_source"))).rows == 580
-    assert sorted(int(record.value) for record in records.read(topic)) == list(range(1_000))
 
 
 def test_several_rows_of_a_record_are_found_one_by_one(topics, records, config):

@@ -173,13 +173,6 @@ def test_the_first_run_of_a_delay_alone_starts_at_once_and_the_next_one_waits_fo
     assert runs.run(subscribe=topic, maxTriggerDelay="1h") == []
 
 
-def test_nothing_is_run_for_nothing_however_long_it_was(runs, topics):
-    topic = topics.create()
-    options = {"subscribe": topic, "minOffsetsPerTrigger": 10, "maxTriggerDelay": "1ms"}
-    assert runs.run(**options) == []
-    assert runs.run(**options) == []
-
-
 def test_young_records_wait_for_their_grace(runs, topics, records):
     topic = topics.create()
     now = int(time.time() * 1000) - BASE
@@ -276,29 +269,21 @@ def test_a_topic_created_again_is_an_error_with_the_way_out(runs, topics, record
         runs.run(subscribe=topic)
 
 
-def test_progress_shows_how_far_it_is_to_the_high_ends(runs, topics, records):
-    topic = topics.create()
-    write(records, topic, range(5))
-    query = runs.start(subscribe=topic, maxOffsetsPerTrigger=2)
-    query.awaitTermination(60)
-    sources = [json.loads(progress.json)["sources"][0] for progress in query.recentProgress]
-    shown = next(source for source in sources if source["numInputRows"] == 2)
-    assert shown["endOffset"]["place"]["offsets"] == {topic: [2]}
-    assert shown["latestOffset"]["high_ends"] == {topic: [5]}
-    behind = [source["latestOffset"]["offsets_behind"] for source in sources if source["numInputRows"]]
-    assert behind == [3, 1, 0]
-
-
-def test_progress_shows_how_unevenly_the_partitions_are_behind(runs, topics, records):
+def test_progress_shows_how_far_it_is_to_the_high_ends_and_how_unevenly_the_partitions_are_behind(
+    runs, topics, records
+):
     topic = topics.create(partitions=2)
     records.produce(topic, [Record(b"", BASE + n, 0 if n < 3 else 1) for n in range(8)])
     query = runs.start(subscribe=topic, maxOffsetsPerTrigger=3)
     query.awaitTermination(60)
-    told = [json.loads(progress.json)["sources"][0] for progress in query.recentProgress]
-    latest = next(source["latestOffset"] for source in told if source["numInputRows"])
-    assert latest["behind"] == {topic: [0, 5]}
-    least, most, average = (latest[f"{name}OffsetsBehindLatest"] for name in ("min", "max", "avg"))
-    assert (least, most, average) == (0, 5, 2.5)
+    shown = [json.loads(progress.json)["sources"][0] for progress in query.recentProgress]
+    read = [source for source in shown if source["numInputRows"]]
+    assert read[0]["endOffset"]["place"]["offsets"] == {topic: [3, 0]}
+    latest = [source["latestOffset"] for source in read]
+    assert [each["high_ends"] for each in latest] == [{topic: [3, 5]}] * 3
+    assert [each["offsets_behind"] for each in latest] == [5, 2, 0]
+    assert latest[0]["behind"] == {topic: [0, 5]}
+    assert [latest[0][f"{name}OffsetsBehindLatest"] for name in ("min", "max", "avg")] == [0, 5, 2.5]
 
 
 def test_a_row_limit_lets_the_first_rows_in_order_pass_over_all_batches_and_starts(runs, topics, records):
@@ -346,15 +331,14 @@ def offsets_of(rows):
 
 
 @pytest.mark.parametrize("last_first", [False, True], ids=["in order", "the last task first"])
-@pytest.mark.parametrize("streamed", [False, True], ids=["read", "readStream"])
 def test_retention_between_two_tasks_takes_what_it_deleted_and_doubles_nothing(
-    spark, runs, topics, records, last_first, streamed
+    spark, runs, topics, records, last_first
 ):
     topic, found = topics.create(), []
     records.behind_a_marker(topic, BASE)
     visible = offsets_of(records.read(topic))
 
-    def read(frame, _=None):
+    def read(frame, _):
         rows = frame.select("offset").rdd
         if not rows.getNumPartitions():
             return
@@ -363,14 +347,9 @@ def test_retention_between_two_tasks_takes_what_it_deleted_and_doubles_nothing(
             found.extend(offsets_of(spark.sparkContext.runJob(rows, list, parts)) if parts else ())
             records.delete_before(topic, {0: 140})
 
-    options = {"subscribe": topic, "sliceOffsets": 60, "failOnDataLoss": "false"}
-    if streamed:
-        writer = (
-            runs.stream(**options).writeStream.foreachBatch(read).option("checkpointLocation", str(runs.checkpoint))
-        )
-        writer.trigger(availableNow=True).start().awaitTermination(120)
-    else:
-        read(spark.read.format("orderedkafka").options(**options, **{"kafka.bootstrap.servers": runs.servers}).load())
+    stream = runs.stream(subscribe=topic, sliceOffsets=60, failOnDataLoss="false")
+    writer = stream.writeStream.foreachBatch(read).option("checkpointLocation", str(runs.checkpoint))
+    writer.trigger(availableNow=True).start().awaitTermination(120)
     assert records.starts(topic) == {0: 140}
     assert len(found) == len(set(found))
     assert [offset for offset in visible if offset >= 140 and offset not in found] == []

@@ -97,7 +97,7 @@ MUTANTS = [
         "the next batch begins where the last one was planned to end",
         f"{PACKAGE}/spark/application/batch_loop.py",
         {"(counts.batch + 1, counts.end)": "(counts.batch + 1, self._work.loaded.end)"},
-        ("tests/property/test_row_limit.py",),
+        (BATCHES,),
     ),
     (
         "a process that stood still goes on sending",

@@ -143,7 +143,7 @@ given_options = st.dictionaries(names, edited(), max_size=4).map(lambda found: {
 @EXAMPLES
 @given(st.sampled_from(sorted(SOURCE.parsers)), edited())
 def test_an_option_of_the_source(name, text):
-    found = outcome(lambda: SOURCE.parsers[name](name, text))
+    found = outcome(lambda: SOURCE.parsers[name](text, name))
     if isinstance(found, Refused):
         return
     if type(found) is int:

@@ -18,7 +18,7 @@ from support.small_kafka import DEAD
 from support.small_loads import Done, Load
 
 EXAMPLES = settings(
-    max_examples=int(os.environ.get("ORDEREDKAFKA_EXAMPLES", "300")),
+    max_examples=int(os.environ.get("ORDEREDKAFKA_EXAMPLES", "150")),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

@@ -47,6 +47,7 @@ from airflow_provider_orderedkafka.spark.session.plans import PlanFacts
 from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
 from airflow_provider_orderedkafka.spark.state.lease import Lease, Outside, Process, SystemClock
 from support.draws import MARKER, Attempt, Change, Come, Shape, Trouble
+from support.interleaving import Killed
 from support.leases import Clock, Processes
 from support.makings import TRANSFORMS, sick_ones
 from support.small_kafka import DEAD, Outputs, Row, Source
@@ -59,10 +60,6 @@ AT_ONCE = 3
 
 SAMPLED = 1
 """So few that keys may stand elsewhere than the sample says."""
-
-
-class Killed(BaseException):
-    """A kill: nothing may catch it."""
 
 
 @dataclass

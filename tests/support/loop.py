@@ -48,10 +48,6 @@ def a_range(end: int = 30, rows_left: int | None = None, *, start: int = 0, revi
     )
 
 
-class Killed(BaseException):
-    """A kill: nothing may catch it."""
-
-
 @dataclass(frozen=True)
 class Before:
     """What an earlier try has left."""

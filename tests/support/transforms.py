@@ -38,12 +38,6 @@ def odd_ones(frame: DataFrame) -> DataFrame:
     return frame.where("offset % 2 = 1")
 
 
-def routed(frame: DataFrame) -> DataFrame:
-    """Each record to one of the topics that the environment names, by its key."""
-    topics = f.array(*(f.lit(topic) for topic in os.environ["ROUTED_TO"].split(",")))
-    return frame.withColumn("topic", f.element_at(topics, f.pmod(f.hash("key"), f.size(topics)) + 1))
-
-
 def nothing(frame: DataFrame) -> DataFrame:
     """No row of any record."""
     return frame.where("offset < 0")

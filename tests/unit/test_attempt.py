@@ -2,20 +2,23 @@
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from support.interleaving import Actor, Killed, at, touch
+from support.interleaving import Actor, Killed, at
+from support.leases import Touched
 from support.loop import a_range, place
 
 from airflow_provider_orderedkafka.core.batches import Batch, Counts, Holding, Note, Tally
 from airflow_provider_orderedkafka.core.documents import Report
 from airflow_provider_orderedkafka.core.order.positions import Offsets
 from airflow_provider_orderedkafka.errors import FencedError, StateError
+from airflow_provider_orderedkafka.job import Job
 from airflow_provider_orderedkafka.locations import read_report
+from airflow_provider_orderedkafka.outputs import KafkaOutput
 from airflow_provider_orderedkafka.spark.application.attempt import Attempt, already_loaded
 from airflow_provider_orderedkafka.spark.application.batch_loop import BatchLoop, Writer
 from airflow_provider_orderedkafka.spark.application.report import Ending, report
@@ -23,28 +26,12 @@ from airflow_provider_orderedkafka.spark.session.starting import LazySession
 from airflow_provider_orderedkafka.spark.state import lease
 from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
 from airflow_provider_orderedkafka.spark.state.lease import Lease, Outside, SystemClock, SystemProcesses
-from airflow_provider_orderedkafka.storage import LocalState, State
+from airflow_provider_orderedkafka.storage import LocalState
 
 LOADED = a_range()
 COUNTS = Counts(1, Tally(30, 30), Tally(30, 30), 1, place(30), limit_spent=False)
+JOB = Job(KafkaOutput("out"))
 DONE = report(LOADED, COUNTS, Ending(1, 0, 1))
-
-
-@dataclass
-class Touched:
-    """A store each of whose answers another actor, or a kill, may come before."""
-
-    state: State
-
-    def __getattr__(self, name: str) -> Callable[..., object]:
-        if name == "location":
-            return self.state.location  # type: ignore[return-value]
-
-        def asked(*arguments: str) -> object:
-            touch(f"{name} {arguments}")
-            return getattr(self.state, name)(*arguments)
-
-        return asked
 
 
 class Holder:
@@ -74,7 +61,7 @@ def next_attempt(folder: Path) -> Report:
     found = already_loaded(checkpoint, LOADED)
     if found is None:
         checkpoint.take_up(LOADED)
-        found = Attempt(LazySession(), checkpoint, None).run(LOADED, never)
+        found = Attempt(LazySession(), checkpoint, None, JOB).run(LOADED, never)
     return found
 
 
@@ -122,7 +109,7 @@ def test_an_attempt_that_waited_for_one_that_finished_gives_its_report(
 
 
 def test_an_attempt_that_stood_still_after_its_last_batch_does_not_say_that_it_is_done(tmp_path: Path) -> None:
-    holder = Attempt(LazySession(), Checkpoint(LocalState(tmp_path)), None)
+    holder = Attempt(LazySession(), Checkpoint(LocalState(tmp_path)), None, JOB)
     holder._lease.acquire()
     holder._lease._beaten -= lease.LEASE
     assert isinstance(holder._lost(), FencedError)
@@ -140,7 +127,7 @@ def test_an_attempt_writes_its_notes_under_the_name_of_its_lease(tmp_path: Path)
     checkpoint = Checkpoint(LocalState(tmp_path))
     checkpoint.take_up(LOADED)
     with pytest.raises(StateError, match="enough"):
-        Noting(LazySession(), checkpoint, None).run(LOADED, never)
+        Noting(LazySession(), checkpoint, None, JOB).run(LOADED, never)
     assert checkpoint.state.names("notes/1") == checkpoint.state.names("lease") != []
 
 
@@ -157,7 +144,7 @@ def test_an_attempt_that_stood_still_as_it_ended_leaves_the_proof_of_one_that_en
         checkpoint, other = Checkpoint(Touched(state)), Checkpoint(state)
         other.take_up(LOADED)
         other.put_counts(COUNTS)
-        ending = Actor(lambda of=checkpoint: LoadedAll(LazySession(), of, None).run(LOADED, never))
+        ending = Actor(lambda of=checkpoint: LoadedAll(LazySession(), of, None, JOB).run(LOADED, never))
         for _ in range(moment):
             ending.move()
         if ending.done:
@@ -182,7 +169,7 @@ def test_a_failure_that_comes_late_leaves_the_report_of_who_has_succeeded_to_air
     checkpoint = Checkpoint(LocalState(tmp_path))
     checkpoint.take_up(LOADED)
     with pytest.raises(StateError, match="full"):
-        FailsLate(LazySession(), checkpoint, None).run(LOADED, never)
+        FailsLate(LazySession(), checkpoint, None, JOB).run(LOADED, never)
     assert checkpoint.proof(LOADED) == read_report(str(tmp_path)) == DONE
 
 
@@ -197,7 +184,7 @@ class Overtaken(Attempt):
     """One from which a newer attempt takes over while it writes its second batch."""
 
     def __init__(self, checkpoint: Checkpoint, rows: int | None, then: Callable[[Checkpoint], object]) -> None:
-        super().__init__(LazySession(), checkpoint, None)
+        super().__init__(LazySession(), checkpoint, None, JOB)
         self._then = then
         writer = SimpleNamespace(output=SimpleNamespace(may_double=lambda _: rows))
         self._work: Any = SimpleNamespace(checkpoint=checkpoint, lease=self._lease, writer=writer)

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.loop import PARTITION, Before, Killed, World, in_turn, place
+from support.interleaving import Killed
+from support.loop import PARTITION, Before, World, in_turn, place
 from support.messages import says
 
 from airflow_provider_orderedkafka.core.batches import Batch, Counts, Note, Planned, Tally
@@ -212,19 +213,6 @@ def test_a_checkpoint_that_vanishes_is_an_error_that_says_what_is_safe(world) ->
     assert not w.writer.output.rows
 
 
-@pytest.mark.parametrize("limit", [1, 9, 10, 11, 20, 25, 29, 30])
-def test_the_row_limit_lets_the_first_rows_pass_over_batches_and_kills(world, limit: int) -> None:
-    w = world(rows_left=limit)
-    w.writer.failures = [Killed()]
-    with pytest.raises(Killed):
-        w.run()
-    loop = w.run()
-    assert sorted(w.writer.output.rows) == EVERYTHING[:limit]
-    assert loop.over
-    assert loop.counts.limit_spent
-    assert loop.counts.end == place(limit)
-
-
 def test_an_allotment_is_decided_once_and_kept_by_a_replay(world) -> None:
     w = world(rows_left=5)
     w.writer.failures = [Killed()]
@@ -253,20 +241,6 @@ def test_nothing_is_read_once_the_limit_is_spent(world) -> None:
     w.run()
     assert w.limit.asked == [1]
     assert w.checkpoint.note(2) is None
-
-
-def test_dead_letters_count_for_the_row_limit(world) -> None:
-    w = world(rows_left=15)
-    write = w.writer.write
-
-    def half_dead(*batch: Any) -> Tally:
-        tally = write(*batch)
-        return replace(tally, rows_emitted=tally.rows_emitted - 5, dead_letters=5)
-
-    w.writer.write = half_dead
-    loop = w.run()
-    assert w.writer.output.rows == EVERYTHING[:15]
-    assert (loop.counts.total.rows_emitted, loop.counts.total.dead_letters, loop.counts.limit_spent) == (5, 10, True)
 
 
 def test_a_run_with_too_many_dead_letters_ends_before_that_batch_counts_and_goes_on_once_more_may_be(world) -> None:

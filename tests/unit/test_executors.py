@@ -28,9 +28,8 @@ def bare(tmp_path: Path) -> Path:
     return script
 
 
-@pytest.mark.parametrize("master", ["local", "local[2]", "local[*,1]"])
-def test_workers_that_start_with_the_interpreter_of_this_process_lack_nothing(master: str) -> None:
-    check_executors(session(sys.executable, master))
+def test_workers_that_start_with_the_interpreter_of_this_process_lack_nothing() -> None:
+    check_executors(session(sys.executable, "local[*,1]"))
 
 
 def test_an_interpreter_without_the_packages_is_named_with_the_ways_to_ship_them(
@@ -47,15 +46,6 @@ def test_what_a_load_needs_to_decode_is_looked_for_too(bare: Path, monkeypatch: 
     check_executors(session(sys.executable), decode.needed)
     with pytest.raises(SettingError, match=r"attrs .*authlib .*fastavro .*protobuf .*httpx2"):
         check_executors(session(bare), decode.needed)
-
-
-def test_an_interpreter_without_this_package_is_told_how_to_get_it(
-    bare: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("PYTHONPATH", raising=False)
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(SettingError, match="--py-files"):
-        check_executors(session(bare))
 
 
 def test_an_interpreter_that_does_not_run_is_named(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from pyspark.errors import PySparkException
 from support.messages import says
 
 from airflow_provider_orderedkafka.errors import (
-    DataLossError,
     OrderedKafkaError,
     StateError,
     TaskFailedError,
@@ -35,14 +34,6 @@ Traceback (most recent call last):
 def told(error: Exception) -> str:
     """The end of the error's traceback, as a Python worker of Spark's prints it."""
     return "".join(traceback.format_exception_only(error)).rstrip()
-
-
-def test_our_own_error_is_found_again_with_its_message_and_its_place() -> None:
-    error = DataLossError("it is gone: say failOnDataLoss=false", topic="orders", partition=3, offset=17)
-    found = classify_failure(RuntimeError(WORKER.format(error=told(error))))
-    assert type(found) is DataLossError
-    assert str(found) == "it is gone: say failOnDataLoss=false"
-    assert (found.topic, found.partition, found.offset) == ("orders", 3, 17)
 
 
 def test_what_is_not_known_of_an_errors_place_stays_unknown() -> None:

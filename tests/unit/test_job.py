@@ -260,10 +260,6 @@ merged; or that it shapes no row, and says of none where it goes."""
 
 OF_OPTIONS = {
     **{name: (KafkaOutput, field) for name, field in OF_TOPICS.items() if name != "writers"},
-    "path": (DeltaOutput, "path"),
-    "table": (IcebergOutput, "table"),
-    "format": (Job, "to"),
-    "newColumns": (IcebergOutput, "new_columns"),
     "range": (Range, "id"),
     "kafka.*": (Setup, "partitioner"),
     "registry.*": FREE,  # the schemas that it gives may change at any time, as records may be bad at any time

@@ -5,7 +5,8 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from support.loop import Killed, World, place
+from support.interleaving import Killed
+from support.loop import World, place
 
 from airflow_provider_orderedkafka.core.batches import Doubt, Note, Tally
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition

@@ -91,13 +91,10 @@ def test_by_hand_an_output_is_said_as_json_of_what_is_not_the_default(output):
 
 
 def test_by_hand_topics_are_said_by_options_too():
-    found = topics_of("topic=a", "keepOrder=none", "writers=3", "usePartition=true", "provenance=false")
-    assert found.job == Job(KafkaOutput("a", keep_order=None, writers=3, use_partition=True, provenance=False))
-    assert topics_of("outputTopics=a,b").job.to == KafkaOutput(topics=("a", "b"))
-
-
-def topics_of(*options):
-    return read_arguments([*CLUSTER, *(part for each in options for part in ("--sink-option", each))], "app")
+    options = ("outputTopics=a,b", "keepOrder=none", "writers=3", "usePartition=true", "provenance=false")
+    argv = [*CLUSTER, *(part for each in options for part in ("--sink-option", each))]
+    output = KafkaOutput(topics=("a", "b"), keep_order=None, writers=3, use_partition=True, provenance=False)
+    assert read_arguments(argv, "app").job == Job(output)
 
 
 def test_an_output_s_own_settings_for_writing_are_added_to_those_of_the_source_s_cluster():
@@ -112,7 +109,6 @@ def test_an_output_s_own_settings_for_writing_are_added_to_those_of_the_source_s
         (["--output", "topic:a", "--sink-option", "writers=4"], "--output ... 'writers'"),
         (["--output-topic", "a", "--sink-option", "keep_order=key"], "'keep_order' ... 'keepOrder'"),
         (["--output-topic", "a", "--sink-option", "keepOrder=time"], "'key', 'partition' ... 'none', ... 'time'"),
-        (["--output-topic", "a", "--sink-option", "format=delta"], "'format'"),
         (["--output-topic", "a", "--sink-option", "deadLetterTopic=d"], "--bad-records 10 --dead-letters orders-dead"),
         (["--output", '{"kind": "kafka", "topic": "a", "kafka_conn_id": "second"}'], "'second'"),
         (["--output-topic", "a", "--dead-letters", "d"], "--bad-records ... --dead-letters"),
@@ -176,55 +172,10 @@ def test_a_place_may_be_a_template_and_is_checked_once_it_is_rendered(output, pl
         output.rendered(lambda _: "two words")
 
 
-@pytest.mark.parametrize(
-    ("options", "output"),
-    [
-        (("path=/a",), FilesOutput("/a")),
-        (("path=/a/", "format=ORC", "compression=zlib"), FilesOutput("/a", "orc", {"compression": "zlib"})),
-        (("path=s3a://b/a", "format=delta"), DeltaOutput("s3a://b/a")),
-        (("table=a.b", "format=delta", "x=true"), DeltaOutput(table="a.b", options={"x": "true"})),
-        (("table=a.b", "format=delta", "newColumns=add"), DeltaOutput(table="a.b", new_columns="add")),
-        (("table=lake.a.b", "format=iceberg", "new_columns=ignore"), IcebergOutput("lake.a.b", new_columns="ignore")),
-    ],
-)
-def test_options_of_the_command_line_make_an_output(options, output):
-    argv = [part for option in options for part in ("--sink-option", option)]
-    assert read_arguments([*CLUSTER, *argv], "app").job.to == output
-
-
-@pytest.mark.parametrize(
-    ("option", "said"),
-    [
-        (("path=/a", "newColumns=add"), "newColumns ... Iceberg and Delta ... 'parquet'"),
-        (("path=/a", "format=delta", "newColumns=all"), "'add', 'ignore' or 'fail' ... 'all'"),
-        (("path=/a", "format=delta", "mergeSchema=true"), "mergeSchema ... new_columns='add'"),
-    ],
-)
-def test_what_becomes_of_new_columns_is_said_in_one_way_and_for_tables_alone(option, said):
-    argv = [part for each in option for part in ("--sink-option", each)]
-    with pytest.raises(SettingError) as refused:
-        read_arguments([*CLUSTER, *argv], "app")
-    assert says(str(refused.value), said)
-
-
-@pytest.mark.parametrize("options", [("table=orders",), ("table=orders", "format=orc")], ids=str)
-def test_a_table_of_a_catalog_is_of_iceberg_or_delta(options):
-    argv = [part for option in options for part in ("--sink-option", option)]
-    with pytest.raises(SettingError, match="format="):
-        read_arguments([*CLUSTER, *argv], "app")
-
-
-@pytest.mark.parametrize(
-    "beside", [("--output-topic", "a"), *(("--sink-option", each) for each in ("Topic=a", "path=/a"))], ids=str
-)
+@pytest.mark.parametrize("beside", [("--output-topic", "a"), ("--sink-option", "Writers=2")], ids=str)
 def test_where_to_write_is_said_once(beside):
     with pytest.raises(SettingError, match="--output"):
         read_arguments([*CLUSTER, "--output", "topic:orders-ordered", *beside], "app")
-
-
-def test_rows_go_to_topics_or_to_a_table():
-    with pytest.raises(SettingError, match="FilesOutput"):
-        read_arguments([*CLUSTER, "--output-topic", "a", "--sink-option", "path=/a"], "app")
 
 
 def test_where_bad_records_go_is_said_beside_the_output():
@@ -232,7 +183,7 @@ def test_where_bad_records_go_is_said_beside_the_output():
     assert read_arguments([*CLUSTER, "--output-topic", "a", *more, "dead"], "app").job.rows.bad_records == Allow(
         3, "dead"
     )
-    table = read_arguments([*CLUSTER, "--sink-option", "path=/a", *more, "iceberg:lake.dead"], "app").job
+    table = read_arguments([*CLUSTER, "--output", "parquet:/a", *more, "iceberg:lake.dead"], "app").job
     assert table == Job(FilesOutput("/a"), Rows(bad_records=Allow(3, IcebergOutput("lake.dead"))))
 
 

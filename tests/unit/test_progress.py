@@ -10,7 +10,7 @@ from support.runs import a_range, place
 from airflow_provider_orderedkafka.compat.spark import READ, ROWS, SHUFFLED, RunningNode
 from airflow_provider_orderedkafka.core.batches import AttemptStart, Counts, Planned, Progress, Tally, Within, progress
 from airflow_provider_orderedkafka.core.order.cuts import Floor
-from airflow_provider_orderedkafka.spark.application.report import SILENCE, ProgressPrinter, Watch
+from airflow_provider_orderedkafka.spark.application.report import SILENCE, ProgressPrinter, watching
 from airflow_provider_orderedkafka.spark.session.counting import UNIT, LastHeard, heard
 
 NARROW = 80
@@ -151,7 +151,7 @@ def test_a_watch_goes_on_after_a_look_that_failed_and_ends_with_what_it_watches(
             twice.set()
         raise OSError("the JVM is gone")
 
-    with Watch(look):
+    with watching(look):
         assert twice.wait(10)
         [watch] = [thread for thread in threading.enumerate() if thread.name == "orderedkafka-progress"]
     watch.join(10)

@@ -65,7 +65,7 @@ def test_a_pattern(pattern):
 @pytest.mark.parametrize("count", [DIGITS, TOO_MANY], ids=["digits", "64 bits"])
 def test_a_count(count):
     with pytest.raises(SettingError, match="'sliceOffsets'"):
-        SOURCE.parsers["sliceOffsets"]("sliceOffsets", count)
+        SOURCE.parsers["sliceOffsets"](count, "sliceOffsets")
     with pytest.raises(SettingError, match="--row-limit"):
         read_arguments(["--checkpoint", "/c", "--row-limit", count], "app")
     with pytest.raises(SettingError, match="'writers'"):
@@ -80,7 +80,7 @@ def test_a_path_or_a_file_that_is_no_text(tmp_path):
         with pytest.raises(SettingError, match="'--range'"):
             read_arguments(["--checkpoint", "/c", "--range", path], "app")
         with pytest.raises(SettingError, match="'range'"):
-            SOURCE.parsers["range"]("range", path)
+            SOURCE.parsers["range"](path, "range")
 
 
 def test_an_environment_that_is_too_deep(monkeypatch):

@@ -83,7 +83,7 @@ def test_a_topic_cannot_be_overwritten():
         parse_sink_options(HERE, VALUE, overwrite=True)
 
 
-@pytest.mark.parametrize("option", APPLICATION_SINK.of_group("sink", "application"), ids=lambda each: each.name)
+@pytest.mark.parametrize("option", APPLICATION_SINK.options, ids=lambda each: each.name)
 def test_each_option_of_an_application_s_topics_is_a_field_of_the_output(option):
     assert option.name == "kafka.*" or OF_TOPICS[option.name] in {field.name for field in fields(KafkaOutput)}
 

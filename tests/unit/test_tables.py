@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from support.loop import Killed, World
+from support.interleaving import Killed
+from support.loop import World
 from support.small_lake import SmallTable, TableRow
 
 from airflow_provider_orderedkafka.core.batches import Batch, Note, Tally

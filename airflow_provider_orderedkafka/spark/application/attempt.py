@@ -29,7 +29,7 @@ from ..state.lease import LEASE, Heartbeat, Lease, Outside, SystemClock, SystemP
 from . import by_hand
 from .batch_loop import BatchLoop, Plan, Work, Writer
 from .query import Query
-from .report import Ending, ProgressPrinter, Watch, ends_before, report, summary
+from .report import Ending, ProgressPrinter, ends_before, report, summary, watching
 
 _log = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ class Attempt:
     `job` is what is done with the range: its tasks import what its rows need, and the report names it.
     """
 
-    def __init__(self, spark: LazySession, checkpoint: Checkpoint, number: int | None, job: Job | None = None) -> None:
+    def __init__(self, spark: LazySession, checkpoint: Checkpoint, number: int | None, job: Job) -> None:
         self._spark = spark
         self._job = job
         self._checkpoint = checkpoint
@@ -84,9 +84,16 @@ class Attempt:
         if error is None and (done := already_loaded(self._checkpoint, loaded)) is not None:
             return done  # by one that took over while this one stood still
         counts = self._checkpoint.counts() if self._loop is None else self._loop.counts  # of those who may tidy up, too
-        ending = Ending(self._lease.attempt, started, self._clock.now(), error, self._unprotected, self._destination)
-        ending = ending if self._job is None else replace(ending, job=self._job.key)
-        ending = ending if self._loop is None else replace(ending, counting=self._loop.counting)
+        ending = Ending(
+            self._lease.attempt,
+            started,
+            self._clock.now(),
+            error,
+            self._unprotected,
+            self._destination,
+            job=self._job.key,
+            counting=0.0 if self._loop is None else self._loop.counting,
+        )
         if error is None and counts is not None:
             before = ends_before(self._checkpoint.note, counts.batch)
             ending = replace(ending, before=before, after=self._after)
@@ -109,11 +116,10 @@ class Attempt:
 
     def _loaded(self, loaded: Range, prepare: Callable[[], Writer]) -> OrderedKafkaError | None:
         """Load the range's batches to its end; the error that ended it, if one did."""
-        needed = () if self._job is None else self._job.rows.needed
-        self._executors = in_background(lambda: check_executors(self._spark.started(), needed))
+        self._executors = in_background(lambda: check_executors(self._spark.started(), self._job.rows.needed))
         self._printer = ProgressPrinter(loaded, self._lease.attempt)
         try:
-            with Watch(self._look):
+            with watching(self._look):
                 self._load(loaded, prepare())
         except Exception as raised:  # noqa: BLE001 - the report says what it was, and it is raised again
             return self._error() or _behind(raised, self._executors)

@@ -8,7 +8,7 @@ import importlib
 import json
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from textwrap import fill
 from typing import Any, Final, NoReturn
@@ -28,7 +28,6 @@ from ...outputs import (
     IcebergOutput,
     KafkaOutput,
     Output,
-    TableOutput,
     named,
 )
 from ..connector.option_tables import APPLICATION_SINK, APPLICATION_SOURCE, Option, range_document
@@ -81,11 +80,11 @@ ARGUMENTS: Final[dict[str, tuple[tuple[str, str, str, str], ...]]] = {
         ),
         (
             *("--output", "OUTPUT", "text"),
-            "where to write, as FORMAT:NAME, such as iceberg:lake.shop.orders, or as JSON with a table's other "
-            "settings; or name a topic, or a table or files by options",
+            "where to write, as FORMAT:NAME, such as iceberg:lake.shop.orders or parquet:/data/orders, or as JSON with "
+            "all that the output's value has",
         ),
-        ("--output-topic", "TOPIC", "text", "the topic to write to"),
-        ("--sink-option", "NAME=VALUE", "pairs", "an option of the output; can be repeated; see below"),
+        ("--output-topic", "TOPIC", "text", "instead, the topic to write to"),
+        ("--sink-option", "NAME=VALUE", "pairs", "an option of the output topics; can be repeated; see below"),
         (
             *("--deletes", "CONDITION", "text"),
             'which rows delete their key, as SQL, such as "op = \'d\'", where --output has a table\'s "upsert"',
@@ -113,11 +112,8 @@ options of the source (--option); with --range, only kafka.*, registry.* and
 sliceOffsets:
 {source}
 
-options of the output (--sink-option), to Kafka:
+options of the output topics (--sink-option):
 {sink}
-
-options of the output (--sink-option), to tables (ordered_table.py):
-{tables}
 
 examples:
   copy what is new since the last run into a topic, in time order
@@ -132,7 +128,7 @@ examples:
   write Parquet files
     spark-submit ordered_table.py --checkpoint /data/checkpoints/orders \\
         --option kafka.bootstrap.servers=broker:9092 --option subscribe=orders \\
-        --option startingOffsets=earliest --sink-option path=/data/orders
+        --option startingOffsets=earliest --output parquet:/data/orders
   run on a cluster, and ship this package to it
     orderedkafka bundle bundle.zip
     spark-submit --master spark://host:7077 --py-files bundle.zip \\
@@ -148,12 +144,8 @@ exit codes:
 
 
 def more() -> str:
-    entries = {
-        "source": [option for option in APPLICATION_SOURCE.options if not option.elsewhere],
-        "sink": APPLICATION_SINK.of_group("sink", "application"),
-        "tables": APPLICATION_SINK.of_group("table"),
-    }
-    return MORE.format(**{name: "\n".join(map(_entry, options)) for name, options in entries.items()})
+    source = [option for option in APPLICATION_SOURCE.options if not option.elsewhere]
+    return MORE.format(source="\n".join(map(_entry, source)), sink="\n".join(map(_entry, APPLICATION_SINK.options)))
 
 
 def _entry(option: Option) -> str:
@@ -166,7 +158,6 @@ WITH_A_WORK: Final = {"work", "option", "sink_option", "report", "attempt"}
 
 SERVERS: Final = f"{PREFIX}bootstrap.servers"
 OF_TOPICS: Final = {
-    "topic": "topic",
     "outputTopics": "topics",
     "keepOrder": "keep_order",
     "writers": "writers",
@@ -180,8 +171,6 @@ OF_GLUE: Final = "--JOB_RUN_ID"
 """What AWS Glue puts among an application's arguments, with more of its own that it lists nowhere."""
 
 _KIND: Final = re.compile(r"[a-z]+:")
-_OF_TABLES: Final = ("path", "table", "format", "newcolumns")
-_ABSOLUTE: Final = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -282,7 +271,7 @@ def _source(options: Mapping[str, str], found: argparse.Namespace, work: Work | 
             raise SettingError(f"option {option.name!r} is an argument of an application: {option.elsewhere}")
     loaded = None if work is None else work.range
     if found.range is not None:
-        loaded = range_document("--range", found.range)
+        loaded = range_document(found.range, "--range")
     if loaded is not None and found.row_limit is not None:
         raise SettingError(
             f"--row-limit {found.row_limit} cannot be used with --range: the range has its own "
@@ -310,49 +299,21 @@ def _job(found: argparse.Namespace, for_sink: Mapping[str, str]) -> Job:
 
 
 def _output(found: argparse.Namespace, for_sink: Mapping[str, str]) -> Output | None:
-    options = {name: text for name, text in for_sink.items() if not name.lower().startswith(PREFIX)}
-    table = table_output(options)
-    fields = {} if table is not None else _fields(options)
-    topic = fields.pop("topic", None)
-    if found.output_topic not in {None, topic or found.output_topic}:
-        raise SettingError(
-            f"'topic' is set twice: {topic!r}, and by --output-topic {found.output_topic!r}; leave one out"
-        )
-    topic = topic or found.output_topic
-    to_topics = topic is not None or "topics" in fields
-    if found.output is not None and (to_topics or table is not None):
-        raise SettingError("--output says where to write: leave out --output-topic, and what names a topic or a table")
-    if table is not None and found.output_topic is not None:
-        raise SettingError(f"the output is set twice: by a topic, and by options as {table.of}: leave one out")
+    options = APPLICATION_SINK.parsed({n: text for n, text in for_sink.items() if not n.lower().startswith(PREFIX)})
     if found.output is not None:
-        named = output_of("--output", found.output)
-        return _with(named, fields) if isinstance(named, KafkaOutput) else named
-    return _topics(topic, fields) if to_topics else table
-
-
-def _topics(topic: str | None, fields: Mapping[str, Any]) -> KafkaOutput:
-    if topic is not None and "topics" in fields:
+        if found.output_topic is not None or options:
+            odd = next((f"{name!r} of --sink-option" for name in options), "--output-topic")
+            raise SettingError(f"--output says where to write as a whole: leave out {odd}")
+        return output_of("--output", found.output)
+    if found.output_topic is not None and "outputTopics" in options:
         raise SettingError(
-            "options 'topic' and 'outputTopics' exclude each other: the first says where every row goes, "
-            "the second what a column 'topic' may name"
+            "--output-topic and option 'outputTopics' exclude each other: the first says where every row goes, the "
+            "second what a column 'topic' may name"
         )
-    return KafkaOutput(topic, **fields)
-
-
-def _with(output: KafkaOutput, fields: Mapping[str, Any]) -> KafkaOutput:
-    if fields:
-        raise SettingError(f"--output says it as a whole: leave {next(iter(fields))!r} out of --sink-option")
-    return output
-
-
-def _fields(options: Mapping[str, str]) -> dict[str, Any]:
-    values = APPLICATION_SINK.parsed(options)
-    if odd := sorted(set(values) - set(OF_TOPICS)):
-        raise SettingError(
-            f"option {odd[0]!r} is for tables and files alone: name one by 'path' or 'table', or leave it out"
-        )
-    fields = {OF_TOPICS[name]: value for name, value in values.items()}
-    return {name: None if (name, value) == ("keep_order", "none") else value for name, value in fields.items()}
+    if found.output_topic is None and "outputTopics" not in options:
+        return None
+    fields: dict[str, Any] = {OF_TOPICS[name]: None if value == "none" else value for name, value in options.items()}
+    return KafkaOutput(found.output_topic, **fields)
 
 
 def output_of(argument: str, text: str) -> Output:
@@ -388,39 +349,6 @@ def _cluster(for_sink: Mapping[str, str], job: Job, source: KafkaConfig) -> Kafk
         )
     own = {} if output is None else {f"{PREFIX}{name}": value for name, value in output.producer.items()}
     return KafkaConfig.from_options({**options, **own}, beneath=source)
-
-
-def table_output(given: Mapping[str, str]) -> TableOutput | None:
-    """The output that the sink options `path`, `table` and `format` name; None if they name none."""
-    options = dict(given)
-    said = {name: name.lower().replace("new_columns", "newcolumns") for name in given}
-    named = {said[name]: options.pop(name) for name in given if said[name] in _OF_TABLES}
-    path, table, kind = named.get("path"), named.get("table"), named.get("format", "parquet").lower()
-    if path is not None and not _ABSOLUTE.match(path):
-        path = os.path.abspath(path)  # noqa: PTH100 - a text, which may have a scheme
-    if path is None and table is None:
-        return None
-    if path is not None and table is not None:
-        raise SettingError(
-            f"--sink-option path={path!r} and table={table!r} are both set: a load writes to one of them; leave one out"
-        )
-    new: Any = named.get("newcolumns", "fail")
-    makers: dict[str, Callable[[], TableOutput]] = {
-        "delta": lambda: DeltaOutput(path, table, options=options, new_columns=new),
-        "iceberg": lambda: IcebergOutput(table or str(path), options=options, new_columns=new),
-    }
-    if kind in makers:
-        return makers[kind]()
-    if "newcolumns" in named:
-        raise SettingError(
-            f"--sink-option newColumns={new!r} is for tables of Iceberg and Delta, found format={kind!r}: leave it out"
-        )
-    if path is None:
-        raise SettingError(
-            f"--sink-option table={table!r}: a table of a catalog is one of Iceberg or Delta, found format={kind!r}: "
-            f"add --sink-option format=iceberg or format=delta; a folder of files is named with path="
-        )
-    return FilesOutput(path, kind, options)
 
 
 def _count(text: str) -> int:

@@ -1,11 +1,11 @@
 """What an attempt shows and reports: a progress line while it runs, the report and its summary at the end."""
 
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from threading import Event, Lock, Thread
-from typing import Final, Self, TextIO
+from typing import Final, TextIO
 
 from ...core.batches import AttemptStart, Counts, Note, Planned, Progress, Tally, Within, progress, running
 from ...core.documents import Destination, Ends, Range, Report
@@ -99,24 +99,21 @@ def bar(found: Progress) -> str:
     return f"[{'#' * filled}{'.' * (WIDTH - filled)}] {found.share:.0%}{left or batch}"
 
 
-class Watch:
-    """Calls a function every now and then, in a thread of its own, until it is closed."""
+@contextmanager
+def watching(look: Callable[[], None]) -> Iterator[None]:
+    """Call a function every now and then meanwhile, in a thread of its own."""
+    closed = Event()
 
-    def __init__(self, look: Callable[[], None]) -> None:
-        self._look = look
-        self._closed = Event()
-
-    def __enter__(self) -> Self:
-        Thread(target=self._run, name="orderedkafka-progress", daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._closed.set()
-
-    def _run(self) -> None:
-        while not self._closed.wait(LOOK_SECONDS):
+    def run() -> None:
+        while not closed.wait(LOOK_SECONDS):
             with suppress(Exception):  # the JVM may be gone: who needs it says so
-                self._look()
+                look()
+
+    Thread(target=run, name="orderedkafka-progress", daemon=True).start()
+    try:
+        yield
+    finally:
+        closed.set()
 
 
 @dataclass(frozen=True, slots=True)

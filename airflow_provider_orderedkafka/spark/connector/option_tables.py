@@ -32,7 +32,7 @@ Parse = Callable[[str, str], Any]
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option; `parse` makes its value of its name and text. `help` is Markdown, for `--help` and the documents.
+    """One option; `parse` makes its value of its text and name. `help` is Markdown, for `--help` and the documents.
 
     A name that ends with `*` stands for all that begin so, which are for others to parse.
 
@@ -85,7 +85,7 @@ class OptionTable:
         for name, text in given.items():
             known = canonical.get(name.lower())
             if known is not None:
-                values[known] = parsers[known](known, text)
+                values[known] = parsers[known](text, known)
             elif not name.lower().startswith(others) and name.lower() not in self.ignored:
                 raise self._unknown(name)
         return values
@@ -93,7 +93,7 @@ class OptionTable:
     def value(self, values: Mapping[str, Any], name: str) -> Any:
         if name in values:
             return values[name]
-        return next(o.parse(name, o.default) for o in self.options if o.name == name and o.parse is not None)
+        return next(o.parse(o.default, name) for o in self.options if o.name == name and o.parse is not None)
 
     def _unknown(self, given: str) -> SettingError:
         for name, instead in self.instead.items():
@@ -103,23 +103,18 @@ class OptionTable:
         hint = meant(given, names, f"known are {', '.join(map(repr, names))}")
         return SettingError(f"unknown option {given!r}{self.of}: {hint}")
 
-    def of_group(self, *groups: str) -> list[Option]:
-        return [option for option in self.options if option.group in groups]
-
-    def markdown(self, group: str) -> str:
-        shown = self.of_group(group)
-        rows = "".join(f"| `{option.name}` | {option.shown} | {option.help} |\n" for option in shown)
-        return "| option | default | value |\n| --- | --- | --- |\n" + rows.replace("|  |", "| |")
+    def of_group(self, group: str) -> list[Option]:
+        return [option for option in self.options if option.group == group]
 
 
-def count(name: str, text: str) -> int:
+def count(text: str, name: str) -> int:
     number = whole_number(text)
     if number is None:
         raise SettingError(f"option {name!r} must be a whole number from 1 on, found {text!r}")
     return number
 
 
-def flag(name: str, text: str) -> bool:
+def flag(text: str, name: str) -> bool:
     if text.strip().lower() not in ("true", "false"):
         raise SettingError(f"option {name!r} must be 'true' or 'false', found {text!r}")
     return text.strip().lower() == "true"
@@ -127,7 +122,7 @@ def flag(name: str, text: str) -> bool:
 
 def one_of(*allowed: str) -> Parse:
 
-    def parse(name: str, text: str) -> str:
+    def parse(text: str, name: str) -> str:
         if text not in allowed:
             *most, last = map(repr, allowed)
             raise SettingError(f"option {name!r} must be {', '.join(most)} or {last}, found {text!r}")
@@ -136,20 +131,20 @@ def one_of(*allowed: str) -> Parse:
     return parse
 
 
-def keep_order(name: str, text: str) -> KeepOrder:
-    found: KeepOrder = one_of(*get_args(KeepOrder))(name, text.lower())
+def keep_order(text: str, name: str) -> KeepOrder:
+    found: KeepOrder = one_of(*get_args(KeepOrder))(text.lower(), name)
     return found
 
 
-def filled(name: str, text: str) -> str:
+def filled(text: str, name: str) -> str:
     if not text.strip():
         raise SettingError(f"option {name!r} must not be empty")
     return text.strip()
 
 
-def group(name: str, text: str) -> str:
+def group(text: str, name: str) -> str:
     """A consumer group, but for those of loads in Airflow."""
-    found = filled(name, text)
+    found = filled(text, name)
     if found.startswith(OF_LOADS):
         raise SettingError(
             f"option {name!r} must be a group of your own, found {found!r}: groups that begin with {OF_LOADS!r} are "
@@ -158,25 +153,20 @@ def group(name: str, text: str) -> str:
     return found
 
 
-def names(name: str, text: str) -> tuple[str, ...]:
+def names(text: str, name: str) -> tuple[str, ...]:
     found = tuple(dict.fromkeys(each.strip() for each in text.split(",") if each.strip()))
     if not found:
         raise SettingError(f"option {name!r} must be topics separated by commas, found {text!r}")
     return found
 
 
-def duration(name: str, text: str) -> int:
-    """A duration with a unit, in milliseconds."""
-    return parse_duration(text, name)
-
-
-def spark_duration(name: str, text: str) -> int:
+def spark_duration(text: str, name: str) -> int:
     """As Spark's connector reads it, too: a number alone is milliseconds, and minutes may be `min`."""
     found = _OF_SPARK.fullmatch(text.strip().lower())
     return parse_duration(found[1] + ("m" if found[2] else "ms") if found else text, name)
 
 
-def range_document(name: str, text: str) -> Range:
+def range_document(text: str, name: str) -> Range:
     """A range, as JSON, packed, or as the path of its file."""
     if text.lstrip().startswith("{"):
         return Range.from_text(text)
@@ -192,16 +182,8 @@ def range_document(name: str, text: str) -> Range:
     return Range.from_text(found)
 
 
-def subscription(name: str, text: str) -> Subscription:
+def subscription(text: str, name: str) -> Subscription:
     return parse_subscription(name, text)
-
-
-def start(name: str, text: str) -> Any:
-    return parse_start(text, name)
-
-
-def moment(name: str, text: str) -> Any:
-    return parse_moment(text, name)
 
 
 ISOLATION: Final = PREFIX + ISOLATION_LEVEL
@@ -230,7 +212,7 @@ SOURCE: Final = OptionTable(
             beside_range=True,
         ),
         Option(
-            *("startingOffsets", start, "span"),
+            *("startingOffsets", parse_start, "span"),
             "`earliest`, `latest`, `committed:<group>` (0 where the group has none; an error if it has none at all), a "
             'timestamp, `-2h`, or offsets: `{"orders": [23, -2]}` or `{"orders": {"0": 23, "1": -2}}` (-2 earliest, '
             '-1 latest); or one for each topic: `{"orders": "earliest", "metrics": "-1h"}`',
@@ -238,28 +220,26 @@ SOURCE: Final = OptionTable(
             in_application="`latest`: the first run loads nothing, the next one what is new since then",
         ),
         Option(
-            *("startingTimestamp", moment, "span"),
+            *("startingTimestamp", parse_moment, "span"),
             "a timestamp for all partitions: `2026-01-31T12:00:00Z`, or milliseconds since 1970",
         ),
-        Option(*("endingOffsets", start, "span", "as `startingOffsets`; a stream then ends there"), unset="the end"),
-        Option("endingTimestamp", moment, "span", "the first timestamp that is no longer read"),
         Option(
-            *("grace", duration, "span"),
+            *("endingOffsets", parse_start, "span", "as `startingOffsets`; a stream then ends there"), unset="the end"
+        ),
+        Option("endingTimestamp", parse_moment, "span", "the first timestamp that is no longer read"),
+        Option(
+            *("grace", parse_duration, "span"),
             "end this long before the present, such as `5s`, so that records written up to this late are in order",
             unset="none",
         ),
         Option(
-            *(
-                "rowLimit",
-                count,
-                "span",
-                "at most so many rows: the first ones in order, of a stream in all its batches",
-            ),
+            *("rowLimit", count, "span"),
+            "at most so many rows: the first ones in order, of a stream in all its batches",
             unset="none",
             elsewhere="give it with --row-limit",
         ),
         Option(
-            *("transactionWait", duration, "span"),
+            *("transactionWait", parse_duration, "span"),
             "with `grace` or `endingTimestamp`: how long an open transaction holds the end back to its first record",
             default="15m",
         ),
@@ -298,7 +278,7 @@ SOURCE: Final = OptionTable(
             *("failOnDataLoss", flag, "how"), "`false`: count deleted offsets, and go on behind them", default="true"
         ),
         Option(
-            *("futureTolerance", duration, "how"),
+            *("futureTolerance", parse_duration, "how"),
             "how far ahead of the present a timestamp may be before it counts as missing",
             default=format_duration(FUTURE_TOLERANCE),
         ),
@@ -349,12 +329,8 @@ SINK: Final = OptionTable(
         Option("includeHeaders", flag, "sink", "`false`: ignore the column `headers`", "true"),
         Option("deadLetterTopic", filled, "sink", "topic for rows that cannot be written", unset="none"),
         Option(
-            *(
-                "provenance",
-                flag,
-                "sink",
-                "`true`: each row must say where it came from; `false`: write no such header",
-            ),
+            *("provenance", flag, "sink"),
+            "`true`: each row must say where it came from; `false`: write no such header",
             unset="where the rows have it",
             in_application="`true`; without it, what a killed run wrote is written twice",
         ),
@@ -372,7 +348,7 @@ SINK: Final = OptionTable(
 APPLICATION_SINK: Final = replace(
     SINK,
     options=(
-        *(option for option in SINK.options if option.name != "deadLetterTopic"),
+        *(option for option in SINK.options if option.name not in ("topic", "deadLetterTopic")),
         Option(
             *("keepOrder", keep_order, "application"),
             "which rows stay in order: those of each `key`, those of each output `partition`, or `none`",
@@ -382,26 +358,10 @@ APPLICATION_SINK: Final = replace(
             *("writers", count, "application", "number of tasks that write in parallel; 1 keeps the order of all rows"),
             unset="as many as the order allows",
         ),
-        Option(
-            *("path", filled, "table"),
-            "a folder, with a folder for each batch, or with `format=delta` a Delta table; or `table`",
-        ),
-        Option(
-            *("table", filled, "table"),
-            "a table of a catalog, as CATALOG.SCHEMA.NAME, with `format=iceberg` or `format=delta`",
-        ),
-        Option(
-            *("format", filled, "table", "`iceberg`, `delta` or a format of files; all other options are its own"),
-            default="parquet",
-        ),
-        Option(
-            *("newColumns", filled, "table"),
-            "of Iceberg and Delta, what becomes of columns of the rows that the table lacks: `add`, `ignore` or `fail`",
-            default="fail",
-        ),
     ),
     instead={
-        "subscribe": SINK.instead["subscribe"],
+        "topic": "name it with --output-topic",
+        "subscribe": "this is an option of reading; where to write is --output-topic",
         "deadLetterTopic": "say how many there may be, and where they go: --bad-records 10 --dead-letters orders-dead",
     },
     ignored=frozenset(),

@@ -27,18 +27,18 @@ class SourceOptions:
     kafka: KafkaConfig
     subscription: Subscription | None
     range: Range | None
-    start: Start | None
-    end: Start | None
-    end_time: Moment | None
-    grace: int | None
-    transaction_wait: int
-    pace: Pace
     most: int | None
     slice_offsets: int
     future_tolerance: int
     isolation: Isolation
     on_data_loss: OnDataLoss
     include_headers: bool
+    start: Start | None = None
+    end: Start | None = None
+    end_time: Moment | None = None
+    grace: int | None = None
+    transaction_wait: int = 0
+    pace: Pace = Pace()  # noqa: RUF009 - it is a frozen value
     row_limit: int | None = None
     commit_group: str | None = None
 
@@ -116,12 +116,6 @@ def _beside_range(kafka: KafkaConfig, values: Mapping[str, Any]) -> SourceOption
         kafka=kafka,
         subscription=None,
         range=loaded,
-        start=None,
-        end=None,
-        end_time=None,
-        grace=None,
-        transaction_wait=0,
-        pace=Pace(),
         most=loaded.batch_offsets,
         slice_offsets=SOURCE.value(values, "sliceOffsets"),
         future_tolerance=loaded.future_tolerance,

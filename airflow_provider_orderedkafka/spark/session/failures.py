@@ -6,10 +6,9 @@ package are left out. The message is one line, since an error of a task travels 
 
 import re
 import sysconfig
-import traceback
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
+from traceback import FrameSummary, extract_tb
 
 from ... import errors
 from ...compat.spark import NO_CLASSES, NO_MASTER, NOT_FITTING, STOPPED, WORKER_GONE
@@ -121,46 +120,39 @@ def _raised_in_python(text: str) -> str | None:
     if not lines:
         return None
     last = text[: text.rindex(lines[-1])].rpartition(_TRACEBACK)[2]
-    frames = (Frame(f["file"], int(f["line"]), f["function"], (f["code"] or "").strip()) for f in _FRAME.finditer(last))
+    frames = (
+        FrameSummary(f["file"], int(f["line"]), f["function"], line=f["code"] or "") for f in _FRAME.finditer(last)
+    )
     return lines[-1].strip()[:_MOST] + _shown(frames)
-
-
-class Frame(NamedTuple):
-    file: str
-    line: int
-    function: str
-    code: str
-
-    @property
-    def of_the_user(self) -> bool:
-        """Whether it may be the user's: an installed package may."""
-        parts = Path(self.file).parts
-        standard = self.file.startswith((_STANDARD, "<")) and not self.installed
-        return not standard and not any(name in parts for name in _NOT_THE_USERS)
-
-    @property
-    def installed(self) -> bool:
-        return self.file.endswith(".pyx") or any(name in Path(self.file).parts for name in _INSTALLED)
-
-    def __str__(self) -> str:
-        return f"{Path(self.file).name}:{self.line}, in {self.function}" + (f": {self.code}" if self.code else "")
 
 
 def failed(what: str, error: Exception) -> TransformError:
     """The error for a user's function that raised one, with the user's frames."""
-    summary = traceback.extract_tb(error.__traceback__)
-    frames = (Frame(each.filename, each.lineno or 0, each.name, each.line or "") for each in summary)
     first_line = str(error).strip().split("\n", 1)[0]
-    return TransformError(f"{what} failed: {type(error).__name__}: {first_line[:_MOST]}{_shown(frames)}")
+    shown = _shown(extract_tb(error.__traceback__))
+    return TransformError(f"{what} failed: {type(error).__name__}: {first_line[:_MOST]}{shown}")
 
 
-def _shown(frames: Iterable[Frame]) -> str:
+def _shown(frames: Iterable[FrameSummary]) -> str:
     """The user's frames, innermost first: those of files of the user's own, or else of what is installed."""
-    own = [frame for frame in frames if frame.of_the_user]
-    found = [frame for frame in own if not frame.installed] or own
-    return "".join(
-        f"{', called ' if number else ' - '}at {frame}" for number, frame in enumerate(found[: -_FRAMES_SHOWN - 1 : -1])
-    )
+    own = [frame for frame in frames if _may_be_the_users(frame.filename)]
+    found = [frame for frame in own if not _is_installed(frame.filename)] or own
+    innermost = found[: -_FRAMES_SHOWN - 1 : -1]
+    return "".join(f"{', called' if n else ' -'} at {_in_words(frame)}" for n, frame in enumerate(innermost))
+
+
+def _may_be_the_users(file: str) -> bool:
+    """An installed package may be, too."""
+    standard = file.startswith((_STANDARD, "<")) and not _is_installed(file)
+    return not standard and not any(name in Path(file).parts for name in _NOT_THE_USERS)
+
+
+def _is_installed(file: str) -> bool:
+    return file.endswith(".pyx") or any(name in Path(file).parts for name in _INSTALLED)
+
+
+def _in_words(frame: FrameSummary) -> str:
+    return f"{Path(frame.filename).name}:{frame.lineno}, in {frame.name}" + (f": {frame.line}" if frame.line else "")
 
 
 def _short(text: str) -> str:
