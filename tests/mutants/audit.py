@@ -211,7 +211,7 @@ MUTANTS = [
         "a nanosecond is no time",
         f"{AUDIT}/tables.py",
         {'("ns", 1_000_000) if': '("us", 1_000) if'},
-        (f"{LOADS}::test_whatever_is_done_to_a_row_of_a_real_load_into_files_is_found_with_its_place",),
+        (f"{LOADS}::test_files_of_real_loads_are_clean",),
     ),
     (
         "a hole between two ranges is none",
