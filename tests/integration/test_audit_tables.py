@@ -7,7 +7,7 @@ import sys
 from base64 import b64encode
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 import deltalake
 import fastavro
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from pyarrow import parquet
 from support.audited import Row, Written, audited, counted
@@ -229,12 +230,13 @@ def test_times_that_are_written_in_another_way_and_formats_that_are_not_read_lea
     assert counted(audit()[1]) == {"unknown": ROWS}
 
 
+@pytest.mark.parametrize("unit", ["us", "ns"])
 @pytest.mark.parametrize("name", ["timestamp", "order_time"])
-def test_a_microsecond_is_another_time(written: Written, audit: Any, name: str) -> None:
+def test_a_micro_or_a_nanosecond_is_another_time(written: Written, audit: Any, name: str, unit: str) -> None:
     def write(rows: pa.Table, path: Path) -> None:
-        column = rows.schema.get_field_index(name)
-        moved = [value + timedelta(microseconds=1) for value in rows.column(name).to_pylist()]
-        parquet.write_table(rows.set_column(column, name, pa.array(moved, rows.schema.field(name).type)), path)
+        moment = pa.timestamp(unit, "UTC")
+        later = pc.add(rows.column(name).cast(moment).cast(pa.int64()), 1).cast(moment)
+        parquet.write_table(rows.set_column(rows.schema.get_field_index(name), name, later), path)
 
     written.load_files(write=write)
     code, found = audit()

@@ -157,7 +157,7 @@ MUTANTS = [
         "a time that lies between two of Kafka's is the one before it",
         f"{AUDIT}/tables.py",
         {"return np.where(rest == 0, found, -3)": "return found"},
-        (f"{TABLES}::test_a_microsecond_is_another_time",),
+        (f"{TABLES}::test_a_micro_or_a_nanosecond_is_another_time",),
     ),
     (
         "an audit that found something succeeds",
@@ -211,7 +211,7 @@ MUTANTS = [
         "a nanosecond is no time",
         f"{AUDIT}/tables.py",
         {'("ns", 1_000_000) if': '("us", 1_000) if'},
-        (f"{LOADS}::test_files_of_real_loads_are_clean",),
+        (f"{TABLES}::test_a_micro_or_a_nanosecond_is_another_time",),
     ),
     (
         "a hole between two ranges is none",

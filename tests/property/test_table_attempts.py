@@ -23,7 +23,7 @@ from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPar
 from airflow_provider_orderedkafka.kafka.provenance import HEADER, read_provenance
 
 EXAMPLES = settings(
-    max_examples=int(os.environ.get("ORDEREDKAFKA_EXAMPLES", "150")),
+    max_examples=int(os.environ.get("ORDEREDKAFKA_EXAMPLES", "75")),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

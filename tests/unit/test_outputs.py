@@ -7,7 +7,6 @@ import pytest
 from support.loop import a_range
 from support.messages import naming, says
 
-import airflow_provider_orderedkafka as package
 from airflow_provider_orderedkafka.core.codec import encode, packed
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.hooks.launching import options_for, packaged_for
@@ -66,11 +65,6 @@ def test_a_text_that_names_no_output_is_refused_with_what_is_wrong(text, said):
         named(text)
 
 
-def test_they_are_imported_from_the_package():
-    assert package.IcebergOutput is IcebergOutput
-    assert {"KafkaOutput", "IcebergOutput", "DeltaOutput", "FilesOutput"} <= set(package.__all__)
-
-
 @pytest.mark.parametrize("output", OUTPUTS, ids=repr)
 def test_an_output_comes_to_the_application_as_it_was_made(output):
     work = Work(a_range(), Job(output), "/c")
@@ -91,13 +85,17 @@ def test_by_hand_an_output_is_said_as_json_of_what_is_not_the_default(output):
 
 
 def test_by_hand_topics_are_said_by_options_too():
-    found = topics_of("topic=a", "keepOrder=none", "writers=3", "usePartition=true", "provenance=false")
+    found = said_by("topic=a", "keepOrder=none", "writers=3", "usePartition=true", "provenance=false")
     assert found.job == Job(KafkaOutput("a", keep_order=None, writers=3, use_partition=True, provenance=False))
-    assert topics_of("outputTopics=a,b").job.to == KafkaOutput(topics=("a", "b"))
+    assert said_by("outputTopics=a,b").job.to == KafkaOutput(topics=("a", "b"))
 
 
-def topics_of(*options):
-    return read_arguments([*CLUSTER, *(part for each in options for part in ("--sink-option", each))], "app")
+def said_by(*options):
+    return read_arguments([*CLUSTER, *sink_options(*options)], "app")
+
+
+def sink_options(*options):
+    return [part for each in options for part in ("--sink-option", each)]
 
 
 def test_an_output_s_own_settings_for_writing_are_added_to_those_of_the_source_s_cluster():
@@ -118,7 +116,21 @@ def test_an_output_s_own_settings_for_writing_are_added_to_those_of_the_source_s
         (["--output-topic", "a", "--dead-letters", "d"], "--bad-records ... --dead-letters"),
         (["--output-topic", "a", "--bad-records", "1", "--dead-letters", "a"], "'a'"),
         (["--output-topic", "a", "--bad-records", "1", "--dead-letters", "parquet:/a"], "parquet"),
+        *((["--output", text], "--output") for text in ("{", "{}", '{"kind": "hudi"}')),
+        (["--output", '{"kind": "files", "version": 2}'], "--output"),
+        (["--output", "topic:orders-ordered", "--output-topic", "a"], "--output"),
+        (["--output", "topic:orders-ordered", "--sink-option", "Topic=a"], "--output"),
+        (["--output", "topic:orders-ordered", "--sink-option", "path=/a"], "--output"),
+        (["--output-topic", "a", "--sink-option", "path=/a"], "FilesOutput"),
+        (sink_options("path=/a", "newColumns=add"), "newColumns ... Iceberg and Delta ... 'parquet'"),
+        (sink_options("path=/a", "format=delta", "newColumns=all"), "'add', 'ignore' or 'fail' ... 'all'"),
+        (sink_options("path=/a", "format=delta", "mergeSchema=true"), "mergeSchema ... new_columns='add'"),
+        (sink_options("table=orders"), "format="),
+        (sink_options("table=orders", "format=orc"), "format="),
+        (sink_options("path=/x", "table=y"), "path='/x' ... table='y'"),
+        (sink_options("pth=/x"), "'pth' ... 'path'"),
     ],
+    ids=str,
 )
 def test_what_cannot_be_meant_is_refused_by_the_command_line(argv, said):
     with pytest.raises(SettingError) as refused:
@@ -149,12 +161,6 @@ def test_a_secret_in_what_a_document_keeps_is_refused_where_it_is_written_down_a
     with pytest.raises(SettingError) as error:
         make()
     assert "canary" not in str(error.value)
-
-
-@pytest.mark.parametrize("text", ["{", "{}", '{"kind": "hudi"}', '{"kind": "files", "version": 2}'])
-def test_a_text_that_is_no_output_is_refused(text):
-    with pytest.raises(SettingError, match="--output"):
-        read_arguments([*CLUSTER, "--output", text], "app")
 
 
 @pytest.mark.parametrize(
@@ -188,43 +194,7 @@ def test_a_place_may_be_a_template_and_is_checked_once_it_is_rendered(output, pl
     ],
 )
 def test_options_of_the_command_line_make_an_output(options, output):
-    argv = [part for option in options for part in ("--sink-option", option)]
-    assert read_arguments([*CLUSTER, *argv], "app").job.to == output
-
-
-@pytest.mark.parametrize(
-    ("option", "said"),
-    [
-        (("path=/a", "newColumns=add"), "newColumns ... Iceberg and Delta ... 'parquet'"),
-        (("path=/a", "format=delta", "newColumns=all"), "'add', 'ignore' or 'fail' ... 'all'"),
-        (("path=/a", "format=delta", "mergeSchema=true"), "mergeSchema ... new_columns='add'"),
-    ],
-)
-def test_what_becomes_of_new_columns_is_said_in_one_way_and_for_tables_alone(option, said):
-    argv = [part for each in option for part in ("--sink-option", each)]
-    with pytest.raises(SettingError) as refused:
-        read_arguments([*CLUSTER, *argv], "app")
-    assert says(str(refused.value), said)
-
-
-@pytest.mark.parametrize("options", [("table=orders",), ("table=orders", "format=orc")], ids=str)
-def test_a_table_of_a_catalog_is_of_iceberg_or_delta(options):
-    argv = [part for option in options for part in ("--sink-option", option)]
-    with pytest.raises(SettingError, match="format="):
-        read_arguments([*CLUSTER, *argv], "app")
-
-
-@pytest.mark.parametrize(
-    "beside", [("--output-topic", "a"), *(("--sink-option", each) for each in ("Topic=a", "path=/a"))], ids=str
-)
-def test_where_to_write_is_said_once(beside):
-    with pytest.raises(SettingError, match="--output"):
-        read_arguments([*CLUSTER, "--output", "topic:orders-ordered", *beside], "app")
-
-
-def test_rows_go_to_topics_or_to_a_table():
-    with pytest.raises(SettingError, match="FilesOutput"):
-        read_arguments([*CLUSTER, "--output-topic", "a", "--sink-option", "path=/a"], "app")
+    assert said_by(*options).job.to == output
 
 
 def test_where_bad_records_go_is_said_beside_the_output():
