@@ -132,7 +132,6 @@ def spread(records: Any) -> Any:
     [
         (["usePartition=true"], None, set()),
         (["usePartition=true", "keepOrder=partition"], spread, {"unknown"}),
-        (["usePartition=true", "keepOrder=none"], spread, set()),
         (["kafka.partitioner=consistent"], None, set()),
     ],
 )

@@ -156,16 +156,6 @@ def test_with_a_schema_of_ones_own_new_fields_are_added_to_it(registry):
     assert values(decoded(found, batch)) == [{"mine": 5, "id": 1, "name": "b", "state": "x"}]
 
 
-def test_the_topics_of_a_load_share_their_columns(registry):
-    register(registry, V1)
-    refund = order({"name": "reason", "type": "string"}, {"name": "id", "type": "long"})
-    number = register(registry, refund, "refunds-value")
-    found = RecordDecoder.of(Decode(value=Avro(registry="r")), ["orders", "refunds"], REGISTRY)
-    assert values(decoded(found, records([framed(number, refund, {"reason": "x", "id": 1})]))) == [
-        {"id": 1, "reason": "x"}
-    ]
-
-
 def test_an_older_value_that_does_not_fit_the_reader_is_bad_alone(registry):
     wide = order({"name": "id", "type": "long"})
     number = register(registry, wide)
