@@ -24,7 +24,7 @@ from ..core.lanes import KeepOrder, PlacedBy
 from ..core.order.positions import TopicPartition
 from ..core.status import COUNTED
 from ..kafka.provenance import WHOLE_RECORD
-from .numbers import NAMED, UNCOMPARED, Columns, Ints, Mask, Source
+from .numbers import NAMED, UNCOMPARED, Columns, Ints, Mask, Source, begins
 
 UNKNOWN: Final = "unknown"
 FINDINGS: Final = tuple(what for what in COUNTED if what != UNKNOWN)
@@ -393,12 +393,12 @@ class _Rows:
         key, place = columns["key"][which], columns["place"][which]
         topic = topics[place]
         order = np.lexsort((place, key, topic))
-        new_key = np.append(True, (np.diff(key[order]) != 0) | (np.diff(topic[order]) != 0))[: len(order)]
-        new_place = np.append(True, new_key[1:] | (np.diff(place[order]) != 0))[: len(order)]
+        new_key = begins(key[order], topic[order])
+        new_place = begins(key[order], topic[order], place[order])
         of_key, of_place = np.cumsum(new_key) - 1, np.cumsum(new_place) - 1
         keys, counts = of_key[new_place], np.bincount(of_place)
         most = np.lexsort((-counts, keys))  # of each key the place with the most rows first
-        home = most[np.append(True, np.diff(keys[most]) != 0)[: len(most)]]
+        home = most[begins(keys[most])]
         return np.sort(which[order[of_place != home[of_key]]])
 
     @cached_property
@@ -406,8 +406,7 @@ class _Rows:
         """For each row that is there again: the first one."""
         known = np.flatnonzero(~self.stray)
         order = known[np.lexsort((self.dead[known], self.ordinal[known], self.offset[known], self.code[known]))]
-        columns = (self.code, self.offset, self.ordinal, self.dead.astype(np.int64))
-        new = np.append(True, np.logical_or.reduce([np.diff(each[order]) != 0 for each in columns]))[: len(order)]
+        new = begins(*(each[order] for each in (self.code, self.offset, self.ordinal, self.dead.astype(np.int64))))
         first = order[np.maximum.accumulate(np.where(new, np.arange(len(order)), 0))]
         return {**dict(zip(order[~new].tolist(), first[~new].tolist(), strict=True)), **self._beside_letters()}
 
@@ -449,8 +448,8 @@ class _Rows:
         """How many rows are missing before others of their record, and where."""
         which = np.flatnonzero(self.first & (self.ordinal >= 0))
         which = which[np.lexsort((self.ordinal[which], self.offset[which], self.code[which]))]
-        begins = np.append(True, (np.diff(self.code[which]) != 0) | (np.diff(self.offset[which]) != 0))[: len(which)]
-        before = np.where(begins, -1, np.append(-1, self.ordinal[which][:-1])[: len(which)])
+        first = begins(self.code[which], self.offset[which])
+        before = np.where(first, -1, np.append(-1, self.ordinal[which][:-1])[: len(which)])
         lacking = self.ordinal[which] - before - 1
         at = which[lacking > 0][:most].tolist()
         return int(lacking.sum()), [Finding("missing", f"rows before {self.record(row)}") for row in at]

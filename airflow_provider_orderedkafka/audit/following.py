@@ -57,6 +57,11 @@ def _begun(report: Report) -> tuple[int, int]:
     return (report.range.ledger_revision, report.started_at)
 
 
+def stops(report: Report) -> dict[TopicPartition, int]:
+    """Where a range has stopped, in each of its partitions."""
+    return {each: report.stop.offsets.get(each, start) for each, start in report.range.start.offsets.items()}
+
+
 def named_topics(output: str) -> list[str]:
     kind, _, names = output.partition(":")
     return [name for name in names.split(",") if name] if kind == "topic" else []
@@ -98,10 +103,10 @@ def breaks(ledger: Ledger, reports: Mapping[str, Report | None]) -> Iterator[Bre
         if loaded.ledger_revision > next_revision >= 0:
             yield from _unexplained(ledger, range(next_revision + 1, loaded.ledger_revision + 1), loaded.id)
             stood = {}
-        stops = {each: report.stop.offsets.get(each, start) for each, start in loaded.start.offsets.items()}
+        stopped = stops(report)
         for each, start in loaded.start.offsets.items():
-            yield from _between(each, stood.get(each), (start, stops[each]), loaded.id, who="this one begins")
-        stood |= {each: (stop, loaded.id) for each, stop in stops.items()}
+            yield from _between(each, stood.get(each), (start, stopped[each]), loaded.id, who="this one begins")
+        stood |= {each: (stop, loaded.id) for each, stop in stopped.items()}
         next_revision = loaded.ledger_revision + 1
     if next_revision == ledger.revision:
         for each, before in stood.items():

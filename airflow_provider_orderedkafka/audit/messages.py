@@ -18,7 +18,7 @@ from ..kafka.lookup.topics import discover, high_ends, log_starts
 from ..kafka.provenance import HEADER, located
 from ..kafka.read.columns import headers_of
 from .comparing import Found
-from .following import Turns, named_topics
+from .following import Turns, named_topics, stops
 from .numbers import UNCOMPARED, Columns, Ints, Source, in_order, of_headers, records, rows
 
 Spans = Mapping[TopicPartition, tuple[int, int]]
@@ -39,8 +39,7 @@ def read_source(config: Mapping[str, str], report: Report) -> Source:
     """The records that a range has loaded, as they are there now."""
     loaded = report.range
     partitions = loaded.start.offsets.partitions
-    stop = {each: report.stop.offsets.get(each, loaded.start.offsets[each]) for each in partitions}
-    topics = _topics(config, loaded)
+    stop, topics = stops(report), _topics(config, loaded)
     found = records()
     certain = dict.fromkeys(partitions, LARGEST)
     if topics is not None:

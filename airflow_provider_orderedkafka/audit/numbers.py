@@ -48,6 +48,12 @@ def hashed(column: Any) -> list[int]:
     return [hash(each.encode() if isinstance(each, str) else each) for each in column.to_pylist()]
 
 
+def begins(*columns: Ints) -> Mask:
+    """Which rows are the first of their group, of rows in the order of these columns."""
+    new = np.logical_or.reduce([np.diff(each) != 0 for each in columns])
+    return np.append(True, new)[: len(columns[0])]
+
+
 class Columns:
     """Columns of numbers that grow together."""
 

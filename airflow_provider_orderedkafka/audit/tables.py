@@ -25,6 +25,7 @@ from ..errors import OrderedKafkaError, SettingError
 from ..kafka.provenance import WHOLE_RECORD
 from ..storage import local_path
 from .comparing import FORMATS, Found
+from .following import stops
 from .messages import codes_of
 from .numbers import NAMED, UNCOMPARED, Ints, hashed, of_headers
 
@@ -232,7 +233,7 @@ def whole_table(report: Report) -> Batches:
     kind, _, place = to.output.partition(":")
     if at is None or kind not in _LAKES:
         raise CannotReadError(f"{to.output}: the report does not say at which version the range has left the table")
-    yield from _LAKES[kind](_Lake(place, to.location, id=at.table, whole=True, version=at.version))
+    yield from _LAKES[kind](_Lake(place, to.location, id=at.table, version=at.version))
 
 
 @dataclass
@@ -247,10 +248,8 @@ class _Taking:
         self._copied = self.report.destination is not None and self.report.destination.copied
         self._places = list(self.found.places)
         self._at: dict[str, int] = {}
-        self._spans = [
-            range(start, self.report.stop.offsets.get(each, start))
-            for each, start in self.report.range.start.offsets.items()
-        ]
+        starts = self.report.range.start.offsets
+        self._spans = [range(starts[each], stop) for each, stop in stops(self.report).items()]
         self._nameless, self._silent, self._numbered = 0, 0, True
 
     def take(self, batches: Batches, *, dead: bool = False) -> None:
@@ -379,14 +378,13 @@ def _headers(column: pa.Array) -> list[int]:
 class _Lake:
     """A table: its name, where it lies if that is not its name, what the range is called there, and the id it had.
 
-    One that is `whole` is read at its `version`, with the rows of all ranges.
+    Where no range is `called`, it is read at its `version`, with the rows of all ranges.
     """
 
     name: str
     location: str
     called: str = ""
     id: str = ""
-    whole: bool = False
     version: int | None = None
 
     def check_same(self, now: str) -> None:
@@ -409,7 +407,7 @@ def _delta(lake: _Lake) -> Batches:
         table = DeltaTable(reachable(lake.location or lake.name), version=lake.version)
         lake.check_same(table.metadata().id)
         named, called = f"{IDENTITY}['range_id']", lake.called.replace("'", "''")
-        which = "" if lake.whole else f" WHERE {named} = '{called}' OR {named} IS NULL"
+        which = f" WHERE {named} = '{called}' OR {named} IS NULL" if called else ""
         known = pa.schema(table.schema().to_arrow())
         # What is nested is compared nowhere else, and where it has grown it cannot be read together.
         columns = pa.schema([each for each in known if each.name in _NESTED or not pa.types.is_nested(each.type)])
@@ -425,10 +423,10 @@ def _iceberg(lake: _Lake) -> Batches:
 
         table = _iceberg_table(lake)
         lake.check_same(str(table.metadata.table_uuid))
-        if lake.whole and lake.version is None:  # it had no snapshot yet
+        if not lake.called and lake.version is None:  # it had no snapshot yet
             return
         named = f"{IDENTITY}.range_id"
-        which = AlwaysTrue() if lake.whole else Or(EqualTo(named, lake.called), IsNull(named))
+        which = Or(EqualTo(named, lake.called), IsNull(named)) if lake.called else AlwaysTrue()
         found = table.scan(row_filter=which, snapshot_id=lake.version)
         for batch in found.to_arrow_batch_reader():
             yield f"iceberg:{lake.name}", batch

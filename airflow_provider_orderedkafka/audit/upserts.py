@@ -21,7 +21,8 @@ from ..core.commits import DELETED, IDENTITY
 from ..core.documents import Report
 from ..core.order.positions import TopicPartition
 from .comparing import Compared, Finding, Found, Promised, own_records
-from .numbers import NAMED, UNCOMPARED, Ints, Mask, Source, hashed
+from .following import stops
+from .numbers import NAMED, UNCOMPARED, Ints, Mask, Source, begins, hashed
 from .tables import COMPARED, PLACE, CannotReadError, compared_columns, milliseconds, others_of, whole_table
 
 KEYS: Final = frozenset({"key", "topic", "partition"})
@@ -78,7 +79,7 @@ class Walk:
                         f"range {each.range_id} begins at {partition.at(start)}, and the one before it of which a "
                         f"report is here has stopped at {partition.at(there)}: what was loaded between is not known"
                     )
-            stood |= _span(each)[1]
+            stood |= stops(each)
         if len({_table(each) for each in (*self.ranges, self.newest)}) > 1:
             raise CannotReadError(f"the ranges of load {load!r} have gone into several tables, or by several keys")
 
@@ -104,8 +105,9 @@ class Walk:
 
     def within(self, report: Report, code: Ints, offset: Ints) -> Mask:
         """Which positions a range has read."""
-        starts, stops = ([each.get(p, 0) for p in self.partitions] for each in _span(report))
-        inside: Mask = (offset >= np.array([*starts, 0])[code]) & (offset < np.array([*stops, 0])[code])
+        edges = (report.range.start.offsets, stops(report))
+        start, stop = (np.array([*(each.get(p, 0) for p in self.partitions), 0]) for each in edges)
+        inside: Mask = (offset >= start[code]) & (offset < stop[code])
         return inside
 
 
@@ -126,11 +128,6 @@ def _before(report: Report, newest: Report) -> bool:
     if newest.range.kind == "replay":
         return report.ended_at <= newest.started_at
     return report.range.ledger_revision <= newest.range.ledger_revision
-
-
-def _span(report: Report) -> tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, int]]:
-    starts = report.range.start.offsets
-    return starts, {each: report.stop.offsets.get(each, start) for each, start in starts.items()}
 
 
 def _table(report: Report) -> tuple[str, tuple[str, ...]]:
@@ -160,10 +157,9 @@ def _numbers(batch: pa.RecordBatch, walk: Walk, at: int) -> Numbers:
         "code": [
             walk.codes.get(TopicPartition(*each), -1) for each in zip(said["topic"], said["partition"], strict=True)
         ],
-        "offset": [-1 if each is None else each for each in said["offset"]],
-        "ordinal": [-1 if each is None else each for each in said["ordinal"]],
+        **{name: [-1 if each is None else each for each in said[name]] for name in ("offset", "ordinal")},
         "at": range(at, at + count),
-        "held": _as_one([hashed(batch.column(names[each.lower()])) for each in walk.keys]),
+        "held": [*map(hash, zip(*(hashed(batch.column(names[each.lower()])) for each in walk.keys), strict=True))],
         "named": [*map(hash, zip(said["range_id"], said["topic_id"], strict=True))],
         "live": live,
         "time": milliseconds(pc.struct_field(identity, "order_time")),
@@ -184,11 +180,6 @@ def _copied(batch: pa.RecordBatch, said: Mapping[str, list[object]], found: Numb
     return {**kept, "other": others, "ordinal": np.zeros_like(others), "anew": anew.astype(np.int64)}
 
 
-def _as_one(columns: Sequence[list[int]]) -> list[int]:
-    """The hash of several columns of hashes; of one, itself."""
-    return columns[0] if len(columns) == 1 else [hash(each) for each in zip(*columns, strict=True)]
-
-
 def _held(source: Source, keys: Sequence[str]) -> Ints:
     """The key of each record, as `held` has that of a row."""
     code, partitions = source.columns["code"], source.partitions
@@ -197,7 +188,7 @@ def _held(source: Source, keys: Sequence[str]) -> Ints:
         "topic": np.array([hash(each.topic.encode()) for each in partitions], np.int64)[code],
         "partition": np.array([each.partition for each in partitions], np.int64)[code],
     }
-    return np.array(_as_one([parts[each.lower()].tolist() for each in keys]), np.int64)
+    return np.array([*map(hash, zip(*(parts[each.lower()].tolist() for each in keys), strict=True))], np.int64)
 
 
 def _last(*parts: Numbers) -> Numbers:
@@ -431,5 +422,5 @@ def _again(first: Ints | Mask, *same: Ints) -> Mask:
     """Which rows are like one before them in all that is the `same`, where the one with the least `first` is before."""
     order = np.lexsort((first, *same))
     again = np.zeros(len(order), bool)
-    again[order[1:]] = np.logical_and.reduce([np.diff(each[order]) == 0 for each in same])
+    again[order] = ~begins(*(each[order] for each in same))
     return again

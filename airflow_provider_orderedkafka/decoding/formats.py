@@ -12,7 +12,7 @@ import json
 import re
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any, ClassVar, Final, Literal, Self, get_args
+from typing import Any, ClassVar, Final, Literal, NoReturn, Self, get_args
 
 from ..core.codec import decode, encode
 from ..core.notation.spelling import arguments, meant
@@ -67,7 +67,8 @@ def parsed_columns(text: Any) -> Struct:
         raise SettingError(f"a schema must be columns such as 'order long, customer string', found {text!r}")
     reader = _Reader(text)
     found = reader.columns()
-    reader.expect(None)
+    if reader.next() is not None:
+        reader.fail("its end was expected")
     return found
 
 
@@ -117,41 +118,32 @@ class _Reader:
         return Decimal(int(precision), int(scale))
 
     def word(self) -> str:
-        token = self._peek()
-        if token is None or token in set("<>(),:"):
+        found = self.next()
+        if found is None or found[1] in set("<>(),:"):
             self.fail("a name is missing")
-        self._advance()
-        assert token is not None
-        return token[1:-1].replace("``", "`") if token.startswith("`") else token
+        self._at = found.end()
+        return found[1][1:-1].replace("``", "`") if found[1].startswith("`") else found[1]
 
     def take(self, symbol: str) -> bool:
-        if self._peek() != symbol:
+        found = self.next()
+        if found is None or found[1] != symbol:
             return False
-        self._advance()
+        self._at = found.end()
         return True
 
-    def expect(self, symbol: str | None) -> None:
-        if self._peek() != symbol:
-            self.fail("its end was expected" if symbol is None else f"{symbol!r} was expected")
-        if symbol is not None:
-            self._advance()
+    def expect(self, symbol: str) -> None:
+        if not self.take(symbol):
+            self.fail(f"{symbol!r} was expected")
 
-    def fail(self, why: str) -> None:
+    def next(self) -> re.Match[str] | None:
+        """The next token, which is taken by going on to its end; None at the end of the text."""
+        found = _TOKEN.match(self._text, self._at)
+        if found is None and (rest := self._text[self._at :].strip()):
+            self.fail(f"{rest[0]!r} has no meaning here")
+        return found
+
+    def fail(self, why: str) -> NoReturn:
         raise SettingError(f"the schema {self._text!r} cannot be read at character {self._at + 1}: {why}")
-
-    def _peek(self) -> str | None:
-        if not self._text[self._at :].strip():
-            return None
-        found = _TOKEN.match(self._text, self._at)
-        if found is None:
-            self.fail(f"{self._text[self._at :].strip()[0]!r} has no meaning here")
-        assert found is not None
-        return found[1]
-
-    def _advance(self) -> None:
-        found = _TOKEN.match(self._text, self._at)
-        assert found is not None
-        self._at = found.end()
 
 
 def arrow_type(parsed: Type) -> Any:

@@ -34,7 +34,7 @@ from .registry import NoSchemaError, Registered, Registry
 
 FRAME: Final = 5
 ID_MAGIC, GUID_MAGIC = 0, 1
-_ID_BYTES, _GUID_BYTES = 5, 17
+_GUID_BYTES = 17
 _IN_HEADER, _IN_PAYLOAD = b"h", b"p"
 
 
@@ -89,8 +89,8 @@ def _framed(rows: list[int], where: bytes, head: bytes) -> Framed:
 
 
 def _of_header(rows: list[int], head: bytes) -> Framed:
-    if len(head) >= _ID_BYTES and head[0] == ID_MAGIC:
-        return Framed(rows, int.from_bytes(head[1:_ID_BYTES], "big"), 0, head[_ID_BYTES:])
+    if len(head) >= FRAME and head[0] == ID_MAGIC:
+        return Framed(rows, int.from_bytes(head[1:FRAME], "big"), 0, head[FRAME:])
     if len(head) >= _GUID_BYTES and head[0] == GUID_MAGIC:
         return Framed(rows, str(uuid.UUID(bytes=head[1:_GUID_BYTES])), 0, head[_GUID_BYTES:])
     return Framed(rows, None, error=f"its header for the schema's id is damaged, found {head[:20]!r}")
@@ -216,7 +216,7 @@ class PayloadDecoder:
     def _now(self, schema: int | str) -> tuple[Any, int | None]:
         """The columns by now, and the highest id of their schemas; asked once for each schema."""
         assert self.registry is not None
-        return _asked(tuple(sorted(self.registry.config.items())), self.format, self.subjects, self.field, schema)
+        return _asked(self.registry, self.format, self.subjects, self.field, schema)
 
     def _nothing(self, payloads: Sequence[bytes], why: str) -> tuple[Any, Errors]:
         return pa.nulls(len(payloads), self.type), dict.fromkeys(range(len(payloads)), why)
@@ -238,9 +238,9 @@ class PayloadDecoder:
 
 @lru_cache(maxsize=1_000)
 def _asked(
-    config: tuple[tuple[str, str], ...], form: Format, subjects: tuple[str, ...], _field: Any, _schema: int | str
+    registry: Registry, form: Format, subjects: tuple[str, ...], _field: Any, _schema: int | str
 ) -> tuple[Any, int | None]:
-    writers, newest = _newest(form, subjects, Registry(dict(config)))
+    writers, newest = _newest(form, subjects, registry)
     return merged([each.field for each in writers]), newest
 
 

@@ -54,6 +54,9 @@ class Registry:
                 f"{PREFIX}url=http://registry:8081"
             )
 
+    def __hash__(self) -> int:
+        return hash(tuple(sorted(self.config.items())))
+
     @classmethod
     def of(cls, options: Mapping[str, str]) -> "Registry":
         """By the options `registry.*` among others."""
@@ -83,7 +86,7 @@ class Registry:
 
     def schema(self, key: int | str, *, serialised: bool = False) -> Registered:
         """The schema of an id or a GUID, asked for once in each process."""
-        found = _schema(tuple(sorted(self.config.items())), key, serialised)
+        found = _schema(self, key, serialised)
         if isinstance(found, str):
             raise NoSchemaError(found)
         return found
@@ -120,7 +123,7 @@ class Registry:
         from confluent_kafka.schema_registry.error import SchemaRegistryError
 
         try:
-            return ask(_client(tuple(sorted(self.config.items()))))
+            return ask(_client(self))
         except SchemaRegistryError as error:
             raise self._error(error) from error
         except OrderedKafkaError:
@@ -155,12 +158,12 @@ class Registry:
 
 
 @lru_cache(maxsize=10_000)
-def _schema(config: tuple[tuple[str, str], ...], key: int | str, serialised: bool) -> Registered | str:  # noqa: FBT001
-    return Registry(dict(config)).ask(key, serialised=serialised)
+def _schema(registry: Registry, key: int | str, serialised: bool) -> Registered | str:  # noqa: FBT001
+    return registry.ask(key, serialised=serialised)
 
 
 @lru_cache(maxsize=16)
-def _client(config: tuple[tuple[str, str], ...]) -> Any:
+def _client(registry: Registry) -> Any:
     try:
         from confluent_kafka.schema_registry import SchemaRegistryClient
     except ImportError as error:
@@ -170,7 +173,9 @@ def _client(config: tuple[tuple[str, str], ...]) -> Any:
             "what `orderedkafka bundle bundle.zip --requirements requirements.txt` writes down"
         ) from error
     try:
-        return SchemaRegistryClient.new_client({**_NUMBERS, **{name: _typed(name, value) for name, value in config}})
+        return SchemaRegistryClient.new_client(
+            {**_NUMBERS, **{name: _typed(name, value) for name, value in registry.config.items()}}
+        )
     except (ValueError, TypeError, OSError) as error:
         raise SettingError(f"the schema registry's configuration is wrong: {masked(str(error))}") from error
 

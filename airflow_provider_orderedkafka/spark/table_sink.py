@@ -20,13 +20,11 @@ from ..loads.loading import name_at
 from ..outputs import DeltaOutput, FilesOutput, IcebergOutput, TableOutput
 from .connector.reading import spark_columns
 from .lanes.frames import RangeFrames
-from .lanes.kafka_output import OutputTopics
 from .lanes.making import Arguments
 from .state.checkpoint import Checkpoint, open_state
 from .state.hadoop_state import HadoopState
 from .tables.dead_letters import DeadLetters, DeadLetterTable, DeadLetterTopic
-from .tables.table import Table
-from .tables.table_formats import DeltaTable, Files, IcebergTable
+from .tables.table_formats import DeltaTable, Files, IcebergTable, Table
 from .tables.upserts import UpsertTable, UpsertWriter
 from .tables.writer import OutputTable, TableWriter, writer_of
 
@@ -117,11 +115,7 @@ def _dead_letters(
     named = arguments.job.rows.dead_letters
     if isinstance(named, IcebergOutput | DeltaOutput):
         return _letter_table(named, arguments, frames, output)
-    return (
-        None
-        if named is None
-        else DeadLetters(frames, DeadLetterTopic(_letter_topic(named, arguments, frames, outputs)))
-    )
+    return None if named is None else DeadLetters(frames, _letter_topic(named, arguments, frames, outputs))
 
 
 def _letter_table(
@@ -135,7 +129,7 @@ def _letter_table(
     return DeadLetters(frames, found)
 
 
-def _letter_topic(topic: str, arguments: Arguments, frames: RangeFrames, outputs: Outputs | None) -> OutputTopics:
+def _letter_topic(topic: str, arguments: Arguments, frames: RangeFrames, outputs: Outputs | None) -> DeadLetterTopic:
     outputs = outputs or OutputBrokers(arguments.source.kafka)
     # Without the names of other topics: a record's own topic is where it was read from, and is not written to.
     settings = WriteSettings(
@@ -147,7 +141,7 @@ def _letter_topic(topic: str, arguments: Arguments, frames: RangeFrames, outputs
         lend=outputs.lend,
     )
     columns = list(spark_columns(include_headers=frames.loaded.include_headers).items())
-    return OutputTopics(frames.loaded.id, plan_write(settings, columns, outputs), outputs)
+    return DeadLetterTopic(frames.loaded.id, plan_write(settings, columns, outputs), outputs)
 
 
 def _output(arguments: Arguments) -> TableOutput:

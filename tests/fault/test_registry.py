@@ -108,19 +108,6 @@ def test_avro_of_two_schemas_an_id_in_a_header_and_a_record_without_any(
     assert (report.rows_emitted, report.dead_letters) == (4, 1)
 
 
-def test_numbers_that_became_moments_are_the_moments_that_they_were(
-    app: Application, topics: Topics, records: Records, client: SchemaRegistryClient
-) -> None:
-    source, output = topics.create("a", 1), topics.create("out", 1)
-    moment = {"type": "long", "logicalType": "timestamp-millis"}
-    for kind in ("long", moment):
-        more = {"name": "at", "type": {"type": "array", "items": kind}}
-        [value] = written(client, source, {**V1, "fields": [*V1["fields"], more]}, [{"id": 1, "at": [START + 123]}])
-        records.produce(source, [Record(value, START)])
-    loaded(app, source, output, Decode(value=Avro(registry="main")))
-    assert rows_of(records, output) == [{"id": 1, "tags": {}, "at": ["2023-11-14T22:13:20.123Z"]}] * 2
-
-
 def changing(client: SchemaRegistryClient, topics: Topics, records: Records) -> tuple[str, list[dict[str, Any]]]:
     """A topic whose later records have a field that its subject does not have yet; and what will be made of them."""
     source = topics.create("a", 1)

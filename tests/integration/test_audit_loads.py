@@ -1,16 +1,14 @@
 """Nothing is found in what real loads wrote, however they were interrupted and limited."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyarrow import parquet
 from support.applications import Application, dying_once, events, filtered, some_too_large
-from support.audited import Written, audited, counted
+from support.audited import audited, counted
 from support.planted import some
-from support.records import Record, Records
+from support.records import Records
 from support.topics import Topics
 
 from airflow_provider_orderedkafka.core.documents import Report
@@ -121,80 +119,6 @@ def test_files_of_real_loads_are_clean(
     assert [each["rows"] for each in found["ranges"]] == [90, 10, 5]
 
 
-Fields = dict[str, Any]
-HERE = 2
-"""The row that something is done to."""
-
-
-def changed(**what: Any) -> Callable[[list[Fields]], list[Fields]]:
-    def plant(rows: list[Fields]) -> list[Fields]:
-        was = rows[HERE]
-        now = {name: value(was[name]) if callable(value) else value for name, value in what.items()}
-        return [*rows[:HERE], {**was, **now}, *rows[HERE + 1 :]]
-
-    return plant
-
-
-WRONG: dict[str, tuple[Callable[[list[Fields]], list[Fields]], str]] = {
-    "is gone": (lambda rows: [*rows[:HERE], *rows[HERE + 1 :]], "missing"),
-    "is there twice": (lambda rows: [*rows, rows[HERE]], "doubled"),
-    "lies last": (lambda rows: [*rows[:HERE], *rows[HERE + 1 :], rows[HERE]], "out_of_order"),
-    "has another key": (changed(key=b"another"), "altered"),
-    "has no key": (changed(key=None), "altered"),
-    "has another value": (changed(value=b"another"), "altered"),
-    "has an empty value": (changed(value=b""), "altered"),
-    "has no value": (changed(value=None), "altered"),
-    "lacks a header": (changed(headers=lambda found: found[1:]), "altered"),
-    "has another time": (changed(timestamp=lambda found: found + type(found - found)(1)), "altered"),
-}
-OF_TOPICS = {"lies apart from its key": (changed(partition=lambda found: 1 - found), "out_of_order")}
-OF_FILES = {
-    "says that it is late": (changed(late=True), "altered"),
-    "has another type of timestamp": (changed(timestampType=1), "altered"),
-}
-
-
-def check_what_is_found(app: Application, capfd: Any, rows: list[Fields], what: str, how: str) -> None:
-    """One thing, at the record whose value says which one it is."""
-    code, found = audited(app.servers, app.checkpoint, capfd)
-    number, partition = rows[HERE]["value"].decode().removeprefix("value ").split(" of ")
-    told = [(each["what"], each["record"].rpartition("[")[2]) for each in found["places"]]
-    assert (code, counted(found), told) == (65, {what: 1}, [(what, f"{partition}]@{number}")]), how
-
-
-def test_whatever_is_done_to_a_row_of_a_real_load_into_a_topic_is_found_with_its_place(
-    app: Application, topics: Topics, records: Records, capfd: Any
-) -> None:
-    source, output = topics.create("a", 3), topics.create("out", 2)
-    records.produce(source, some())
-    report = app.run("--output-topic", output, *everything(source), "--option", "includeHeaders=true")
-    clean(app, capfd)
-    fields = ("value", "timestamp", "partition", "key", "headers")
-    rows = [{name: getattr(each, name) for name in fields} for each in records.read(output)]
-    for how, (plant, what) in {**WRONG, **OF_TOPICS}.items():
-        copy = Written(app.servers, topics, records, app.folder, (source,), topics.create("copy", 2))
-        before = copy.ends()
-        records.produce(copy.output, [Record(**row) for row in plant(rows)])
-        to = replace(report.destination, output=f"topic:{copy.output}")
-        copy.report(replace(report, destination=to, before=before, after=copy.ends()))
-        check_what_is_found(app, capfd, rows, what, how)
-
-
-def test_whatever_is_done_to_a_row_of_a_real_load_into_files_is_found_with_its_place(
-    app: Application, topics: Topics, records: Records, capfd: Any
-) -> None:
-    source = topics.create("a", 3)
-    records.produce(source, some())
-    argv = ["--output", f"parquet:{app.folder / 'table'}", "--option", "includeHeaders=true", *everything(source)]
-    app.run(*argv, sink=table_sink)
-    clean(app, capfd)
-    file = next(iter(sorted(app.folder.glob("table/range_id=*/batch=1/*/part-*"))))
-    table = parquet.ParquetFile(file).read()
-    for how, (plant, what) in {**WRONG, **OF_FILES}.items():
-        parquet.write_table(table.from_pylist(plant(table.to_pylist()), table.schema), file)
-        check_what_is_found(app, capfd, table.to_pylist(), what, how)
-
-
 def spread(records: Any) -> Any:
     return (
         records.selectExpr("*", "cast(offset % 5 % 2 AS int) AS there")
@@ -208,7 +132,6 @@ def spread(records: Any) -> Any:
     [
         (["usePartition=true"], None, set()),
         (["usePartition=true", "keepOrder=partition"], spread, {"unknown"}),
-        (["usePartition=true", "keepOrder=none"], spread, set()),
         (["kafka.partitioner=consistent"], None, set()),
     ],
 )

@@ -69,25 +69,6 @@ def decoding(max_bad: int = 0, dead: str | None = None) -> list[str]:
 
 
 @pytest.mark.parametrize("lane", LANES)
-def test_good_records_are_transformed_and_bad_ones_keep_their_bytes_in_the_dead_letter_topic(
-    app: Application, topics: Topics, records: Records, lane: str
-) -> None:
-    source, output, dead = (topics.create(name, 3) for name in ("a", "out", "dead"))
-    produced(records, source)
-    loaded = whole_range(app.servers, source, batch_offsets=20)
-    argv = ["--output-topic", output, *decoding(len(BAD), dead), "--sink-option", "keepOrder=none"]
-    report = app.load(loaded, *argv, **LANES[lane])
-    assert sorted(each.value for each in records.read(output)) == WRITTEN
-    letters = records.read(dead)
-    assert [each.value for each in letters] == [b"\xffnothing"] * len(BAD)
-    found = {dict(each.headers)["orderedkafka.error"].decode() for each in letters}
-    assert found == {"its value cannot be decoded (json): it is no JSON object, found b'\\xffnothing'"}
-    places = sorted((p.source.partition, p.offset) for p in (read_provenance(each.headers) for each in letters))
-    assert places == sorted((n % 3, n // 3) for n in BAD)
-    assert (report.rows_emitted, report.dead_letters, report.rows_read) == (len(WRITTEN), len(BAD), COUNT)
-
-
-@pytest.mark.parametrize("lane", LANES)
 def test_the_first_bad_record_stops_the_load_and_the_way_out_leads_out(
     app: Application, topics: Topics, records: Records, lane: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -106,7 +87,13 @@ def test_the_first_bad_record_stops_the_load_and_the_way_out_leads_out(
     assert re.search(r"at most 2 (?:records )?may", capfd.readouterr().err, re.IGNORECASE)
     report = app.load(loaded, *more, *decoding(len(BAD), dead), **LANES[lane])
     assert sorted(each.value for each in records.read(output)) == WRITTEN
-    assert len(records.read(dead)) == report.dead_letters == len(BAD)
+    assert (report.rows_emitted, report.dead_letters, report.rows_read) == (len(WRITTEN), len(BAD), COUNT)
+    letters = records.read(dead)
+    assert [each.value for each in letters] == [b"\xffnothing"] * len(BAD)
+    found = {dict(each.headers)["orderedkafka.error"].decode() for each in letters}
+    assert found == {"its value cannot be decoded (json): it is no JSON object, found b'\\xffnothing'"}
+    places = sorted((p.source.partition, p.offset) for p in (read_provenance(each.headers) for each in letters))
+    assert places == sorted((n % 3, n // 3) for n in BAD)
 
 
 def test_decoded_records_go_to_tables_and_bad_ones_to_the_dead_letter_topic_once(
@@ -127,32 +114,17 @@ def test_decoded_records_go_to_tables_and_bad_ones_to_the_dead_letter_topic_once
     assert len(records.read(dead)) == report.dead_letters == len(BAD)
 
 
-@pytest.mark.parametrize("lane", LANES)
-def test_a_transform_may_say_of_a_row_why_it_cannot_be_used(
-    app: Application, topics: Topics, records: Records, lane: str
+def test_a_transform_of_dataframes_may_say_of_a_row_why_it_cannot_be_used(
+    app: Application, topics: Topics, records: Records
 ) -> None:
     source, output, dead = (topics.create(name, 3) for name in ("a", "out", "dead"))
     produced(records, source)
-
-    def frames(frame: Any) -> Any:
-        return frame.withColumn("_error", f.when(f.col("offset") == 2, "no second ones"))
-
-    def arrow(batch: pa.RecordBatch) -> pa.RecordBatch:
-        why = ["no second ones" if offset == 2 else None for offset in batch.column("offset").to_pylist()]
-        return batch.append_column("_error", pa.array(why, pa.string()))
-
-    how = {"frames": {"transform": frames}, "direct": {"arrow_transform": arrow}}[lane]
-    argv = [
-        "--output-topic",
-        output,
-        "--bad-records",
-        "1000",
-        "--dead-letters",
-        dead,
-        "--sink-option",
-        "keepOrder=none",
-    ]
-    report = app.load(whole_range(app.servers, source), *argv, **how)
+    argv = ["--output-topic", output, *allowing(1000, dead), "--sink-option", "keepOrder=none"]
+    report = app.load(
+        whole_range(app.servers, source),
+        *argv,
+        transform=lambda frame: frame.withColumn("_error", f.when(f.col("offset") == 2, "no second ones")),
+    )
     assert (report.rows_emitted, report.dead_letters) == (COUNT - 3, 3)
     assert {dict(each.headers)["orderedkafka.error"] for each in records.read(dead)} == {b"no second ones"}
 
@@ -248,40 +220,23 @@ def test_dead_letters_of_a_table_are_loaded_into_it_once_they_can_be_read(
         assert numbers(spark, table) == list(range(COUNT))
 
 
-def test_a_transform_of_dataframes_with_errors_is_refused_for_a_table(
+def test_what_cannot_be_loaded_is_refused_with_what_is_in_the_way(
     app: Application, topics: Topics, records: Records, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    source = topics.create("a", 3)
+    source, output = topics.create("a", 3), topics.create("out", 3)
     produced(records, source)
-    with pytest.raises(SystemExit):
-        app.load(
-            whole_range(app.servers, source),
-            "--output",
-            f"parquet:{app.folder / 'table'}",
-            transform=lambda frame: frame.withColumn("_error", f.lit("wrong")),
+    to_topic, to_table = ["--output-topic", output], ["--output", f"parquet:{app.folder / 'table'}"]
+    for number, (argv, transform, rows_left, said) in enumerate(
+        (
+            (to_table, lambda frame: frame.withColumn("_error", f.lit("wrong")), None, "row_transform"),
+            ([*to_topic, *decoding()], None, None, "'value'"),
+            ([*to_topic, *decoding(1, f"{output}x")], by_frames, 5, "1 bad "),
         )
-    assert "row_transform" in capfd.readouterr().err
-
-
-def test_decoded_values_need_a_transform_on_their_way_to_a_topic(
-    app: Application, topics: Topics, records: Records, capfd: pytest.CaptureFixture[str]
-) -> None:
-    source, output = topics.create("a", 3), topics.create("out", 3)
-    produced(records, source)
-    with pytest.raises(SystemExit):
-        app.load(whole_range(app.servers, source), "--output-topic", output, *decoding())
-    assert "'value'" in capfd.readouterr().err
-
-
-def test_bad_records_and_a_row_limit_are_refused_together(
-    app: Application, topics: Topics, records: Records, capfd: pytest.CaptureFixture[str]
-) -> None:
-    source, output = topics.create("a", 3), topics.create("out", 3)
-    produced(records, source)
-    loaded = whole_range(app.servers, source, rows_left=5)
-    with pytest.raises(SystemExit):
-        app.load(loaded, "--output-topic", output, *decoding(1, output + "x"), transform=by_frames)
-    assert "1 bad " in capfd.readouterr().err
+    ):
+        app.checkpoint = app.folder / f"checkpoint-{number}"
+        with pytest.raises(SystemExit):
+            app.load(whole_range(app.servers, source, rows_left=rows_left), *argv, transform=transform)
+        assert said in capfd.readouterr().err
 
 
 def test_dead_letters_are_shown_and_loaded_again_once_they_can_be_read(

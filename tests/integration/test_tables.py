@@ -80,17 +80,6 @@ def test_two_loads_by_hand_into_one_table_keep_each_its_own_rows(
     assert len({(row.topic, row.partition, row.offset) for row in rows}) == len(rows) == 2_000
 
 
-def test_what_retention_took_of_a_table_is_counted_where_that_is_asked_for(
-    app: Application, topics: Topics, records: Records
-) -> None:
-    source = topics.create("a", 3)
-    records.produce(source, events(90, 1))
-    loaded = whole_range(app.servers, source, on_data_loss="count")
-    records.delete_before(source, {0: 7})
-    report = app.load(loaded, "--output", f"parquet:{app.folder / 'table'}", sink=table_sink)
-    assert (report.lost, report.rows_emitted) == (7, 83)
-
-
 def test_what_retention_took_of_a_table_is_counted_once_where_a_sort_reads_it_twice(
     app: Application, topics: Topics, records: Records
 ) -> None:

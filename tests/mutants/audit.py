@@ -157,7 +157,7 @@ MUTANTS = [
         "a time that lies between two of Kafka's is the one before it",
         f"{AUDIT}/tables.py",
         {"return np.where(rest == 0, found, -3)": "return found"},
-        (f"{TABLES}::test_a_microsecond_is_another_time",),
+        (f"{TABLES}::test_a_micro_or_a_nanosecond_is_another_time",),
     ),
     (
         "an audit that found something succeeds",
@@ -211,7 +211,7 @@ MUTANTS = [
         "a nanosecond is no time",
         f"{AUDIT}/tables.py",
         {'("ns", 1_000_000) if': '("us", 1_000) if'},
-        (f"{LOADS}::test_whatever_is_done_to_a_row_of_a_real_load_into_files_is_found_with_its_place",),
+        (f"{TABLES}::test_a_micro_or_a_nanosecond_is_another_time",),
     ),
     (
         "a hole between two ranges is none",

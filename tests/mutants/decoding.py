@@ -6,6 +6,7 @@ JSON = "tests/unit/test_json_values.py"
 DECODING = "tests/unit/test_decoding.py"
 SCHEMAS = "tests/unit/test_schema_changes.py"
 TYPES = "tests/unit/test_changed_types.py"
+EVOLUTION = "tests/property/test_schema_evolution.py"
 LAKES = "tests/fault/test_lakes.py"
 DEBEZIUM = "tests/unit/test_debezium.py"
 
@@ -92,7 +93,7 @@ MUTANTS = [
         "a whole number that a float cannot have exactly is a bad record",
         f"{PACKAGE}/decoding/evolution.py",
         {"safe=not pa.types.is_floating(kind)": "safe=True"},
-        (TYPES,),
+        (EVOLUTION,),
     ),
     (
         "a symbol of an Avro enum is taken for its number in a union",

@@ -9,7 +9,7 @@ OF_FILES = ("tests/unit/test_files.py",)
 MODEL = ("tests/property/test_table_attempts.py",)
 IN_FILES = "tests/fault/test_lakes.py::test_a_large_batch_is_several_files_in_order_whatever_the_table_asks"
 NEW_COLUMNS = (
-    "tests/fault/test_lakes.py::"
+    "tests/fault/test_lake_columns.py::"
     "test_new_columns_are_refused_left_out_or_added_as_is_said_and_told_by_report_and_audit[iceberg]",
 )
 

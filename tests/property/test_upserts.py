@@ -393,7 +393,7 @@ def played(world, history):
 
 
 @given(worlds, histories)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_a_table_has_for_each_key_the_record_that_is_last_in_the_order_of_the_load(world, history):
     world = played(world, history)
     world.finish()
@@ -404,7 +404,7 @@ def test_a_table_has_for_each_key_the_record_that_is_last_in_the_order_of_the_lo
 
 
 @given(worlds, histories)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_a_load_that_is_rewound_to_its_start_gives_all_values_anew(world, history):
     world = played(world, history)
     world.finish()

@@ -54,12 +54,6 @@ def again(**what: Any) -> Callable[[list[Row]], list[Row]]:
     return lambda rows: [*rows, replace(rows[at(rows, 1, 5)], **what)]
 
 
-def swapped(rows: list[Row]) -> list[Row]:
-    first, second = at(rows, 1, 5), at(rows, 1, 9)
-    rows[first], rows[second] = rows[second], rows[first]
-    return rows
-
-
 def later(rows: list[Row]) -> list[Row]:
     return [*without(rows), rows[at(rows, 1, 5)]]
 
@@ -96,18 +90,12 @@ def without_header(rows: list[Row]) -> list[Any]:
 PLANTED: dict[str, tuple[Any, dict[str, int], str]] = {
     "a row is missing": (without, {"missing": 1}, ""),
     "a row is there twice": (again(), {"doubled": 1}, "is the same row"),
-    "two rows changed places": (swapped, {"out_of_order": 2}, "lies behind"),
     "a row lies apart from its key": (changed(partition=0), {"out_of_order": 1}, "in another partition"),
     "a row came late": (later, {"out_of_order": 1}, "lies behind"),
-    "a byte of the value": (changed(value=b"value 5 of 2"), {"altered": 1}, "another value"),
-    "no value": (changed(value=None), {"altered": 1}, "another value"),
     "an empty value": (changed(value=b""), {"altered": 1}, "another value"),
     "a byte of the key": (changed(key=b"key-1-2"), {"altered": 1}, "another key"),
     "no key": (changed(key=None), {"altered": 1}, "another key"),
-    "a header's value": (changed(headers=[("a", b"6"), ("b", None)]), {"altered": 1}, "another headers"),
     "a header's name": (changed(headers=[("A", b"5"), ("b", None)]), {"altered": 1}, "another headers"),
-    "a header is gone": (changed(headers=[("a", b"5")]), {"altered": 1}, "another headers"),
-    "a header more": (changed(headers=[("a", b"5"), ("b", None), ("c", b"")]), {"altered": 1}, "another headers"),
     "headers in another order": (changed(headers=[("b", None), ("a", b"5")]), {"altered": 1}, "another headers"),
     "a header without its value": (changed(headers=[("a", None), ("b", None)]), {"altered": 1}, "another headers"),
     "a timestamp": (changed(timestamp=BASE + 52), {"altered": 1}, "another timestamp"),

@@ -33,7 +33,6 @@ def order(*fields):
 ID, NAME = {"name": "id", "type": "int"}, {"name": "name", "type": ["null", "string"], "default": None}
 V1 = order(ID)
 V2 = order({"name": "id", "type": "long"}, NAME, {"name": "state", "type": "string", "default": "new"})
-V3 = order({"name": "id", "type": "long"}, {"name": "state", "type": "string", "default": "new"})
 
 
 def register(registry, text, subject="orders-value", kind="AVRO"):

@@ -109,17 +109,6 @@ def test_what_was_promised_is_clean_and_late_records_are_counted() -> None:
     assert OfRange("r1", done).verdict == "clean"
 
 
-def test_a_row_that_is_missing_is_found_with_its_record() -> None:
-    done = compare(COPY, source(), found(*(row for row in whole() if row != Row(1, 103))))
-    assert places(done) == [("missing", "b[1]@103", "")]
-
-
-def test_a_row_that_is_there_twice_is_found_with_both_places() -> None:
-    done = compare(COPY, source(), found(*whole(), Row(0, 102)))
-    assert places(done) == [("doubled", "a[0]@102", "out[0]@10")]
-    assert done.places[0].why == "out[0]@3 is the same row"
-
-
 @pytest.mark.parametrize(
     ("name", "said"),
     [

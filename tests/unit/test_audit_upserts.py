@@ -61,7 +61,7 @@ class History:
                 self.take(f"r{turn}", *change)
 
     def take(self, name: str, time: int, code: int, offset: int, key: int, value: int | None, stamp: int) -> None:
-        row = dict.fromkeys(ROW, 0) | {"time": time, "code": code, "offset": offset, "held": key, "key": key}
+        row = dict.fromkeys(ROW, 0) | {"time": time, "code": code, "offset": offset, "held": hash((key,)), "key": key}
         row |= {"value": hash(value), "live": value is not None, "named": hash((name, "i"))}
         of_value = {"timestamp": stamp, "timestampType": 0, "headers": 7, "late": stamp < time}
         row |= of_value if value else dict.fromkeys(of_value, -2)

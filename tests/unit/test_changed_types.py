@@ -3,7 +3,6 @@
 import datetime as dt
 import json
 from base64 import b64encode
-from decimal import Decimal
 from io import BytesIO
 from itertools import product
 
@@ -15,19 +14,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 from support.avro_resolution import kind, resolved
 from support.messages import says
-from support.registered import (
-    ID,
-    REGISTRY,
-    V1,
-    decoded,
-    decoder,
-    framed,
-    order,
-    records,
-    register,
-    small_registry,
-    values,
-)
+from support.registered import ID, REGISTRY, decoded, decoder, framed, order, records, register, small_registry, values
 
 from airflow_provider_orderedkafka.decoding.avro import AvroWriter
 from airflow_provider_orderedkafka.decoding.formats import Avro, Decode, Protobuf
@@ -88,25 +75,6 @@ def test_a_number_gets_the_logical_type_of_the_reader_or_is_a_bad_record(registr
         assert bad.num_rows + found.num_rows == 1, "Avro has no such change; what fits is taken"
     else:
         assert values(found) == [{"id": 1, "at": resolved(86_000, old, new)}]
-
-
-PROMOTED = [
-    ("int", "float", 16_777_217, 16_777_216.0),
-    ("long", "float", 123_456_789, 123_456_792.0),
-    ("long", "float", 2**60 + 2**36 + 1, float(2**60 + 2**37)),
-    ("long", "double", 2**53 + 1, float(2**53)),
-    ("bytes", "string", "ä".encode(), "ä"),
-    ("bytes", {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 2}, b"12", Decimal("125.94")),
-    ({"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 2}, "bytes", Decimal("125.94"), b"12"),
-]
-
-
-@pytest.mark.parametrize(("old", "new", "written", "read"), PROMOTED, ids=str)
-def test_values_are_promoted_and_rounded_as_avro_has_it(registry, old, new, written, read):
-    one = register(registry, at(old))
-    register(registry, at(new))
-    batch = records([framed(one, at(old), {"id": 1, "at": written})])
-    assert values(decoded(decoder(Avro(registry="r")), batch)) == [{"id": 1, "at": read}]
 
 
 @pytest.mark.parametrize(
@@ -211,14 +179,6 @@ def test_a_symbol_that_is_no_longer_there_in_topics_of_several_defaults_is_bad(r
     good, bad = found.split(records([framed(one, at(older), {"id": 1, "at": each}) for each in "ABC"]))
     assert [row["at"] for row in values(good)] == ["A", "B"]
     assert bad.column("offset").to_pylist() == [12]
-
-
-def test_a_default_of_a_logical_type_is_what_its_own_schema_makes_of_it(registry):
-    number = register(registry, V1)
-    register(registry, at(MILLIS, default=AT))
-    assert values(decoded(decoder(Avro(registry="r")), records([framed(number, V1, {"id": 1})]))) == [
-        {"id": 1, "at": MOMENT}
-    ]
 
 
 TYPES = descriptor_pb2.FieldDescriptorProto

@@ -7,7 +7,6 @@ import pytest
 from support.loop import a_range
 from support.messages import naming, says
 
-import airflow_provider_orderedkafka as package
 from airflow_provider_orderedkafka.core.codec import encode, packed
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.hooks.launching import options_for, packaged_for
@@ -66,11 +65,6 @@ def test_a_text_that_names_no_output_is_refused_with_what_is_wrong(text, said):
         named(text)
 
 
-def test_they_are_imported_from_the_package():
-    assert package.IcebergOutput is IcebergOutput
-    assert {"KafkaOutput", "IcebergOutput", "DeltaOutput", "FilesOutput"} <= set(package.__all__)
-
-
 @pytest.mark.parametrize("output", OUTPUTS, ids=repr)
 def test_an_output_comes_to_the_application_as_it_was_made(output):
     work = Work(a_range(), Job(output), "/c")
@@ -114,7 +108,10 @@ def test_an_output_s_own_settings_for_writing_are_added_to_those_of_the_source_s
         (["--output-topic", "a", "--dead-letters", "d"], "--bad-records ... --dead-letters"),
         (["--output-topic", "a", "--bad-records", "1", "--dead-letters", "a"], "'a'"),
         (["--output-topic", "a", "--bad-records", "1", "--dead-letters", "parquet:/a"], "parquet"),
+        *((["--output", text], "--output") for text in ("{", "{}", '{"kind": "hudi"}')),
+        (["--output", '{"kind": "files", "version": 2}'], "--output"),
     ],
+    ids=str,
 )
 def test_what_cannot_be_meant_is_refused_by_the_command_line(argv, said):
     with pytest.raises(SettingError) as refused:
@@ -145,12 +142,6 @@ def test_a_secret_in_what_a_document_keeps_is_refused_where_it_is_written_down_a
     with pytest.raises(SettingError) as error:
         make()
     assert "canary" not in str(error.value)
-
-
-@pytest.mark.parametrize("text", ["{", "{}", '{"kind": "hudi"}', '{"kind": "files", "version": 2}'])
-def test_a_text_that_is_no_output_is_refused(text):
-    with pytest.raises(SettingError, match="--output"):
-        read_arguments([*CLUSTER, "--output", text], "app")
 
 
 @pytest.mark.parametrize(

@@ -144,11 +144,6 @@ def test_a_bad_message_is_told_apart_from_its_neighbours(payload):
     assert [row and row["id"] for row in found.to_pylist()] == [1, None, 1]
 
 
-def test_a_number_without_a_name_stays_a_number():
-    found, _ = ProtobufWriter.of(files(), None, framed=False).read([b"\x48\x07"])
-    assert found.to_pylist()[0]["state"] == "7"
-
-
 def test_a_message_that_contains_itself_and_one_that_is_not_there_are_refused():
     with pytest.raises(SettingError, match="itself"):
         ProtobufWriter.of(files(), "shop.Tree", framed=False)

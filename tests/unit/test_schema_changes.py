@@ -2,8 +2,6 @@
 
 import uuid
 from base64 import b64encode
-from datetime import UTC, date, datetime
-from decimal import Decimal
 
 import pytest
 from google.protobuf import descriptor_pb2
@@ -15,7 +13,6 @@ from support.registered import (
     REGISTRY,
     V1,
     V2,
-    V3,
     decoded,
     decoder,
     framed,
@@ -54,30 +51,11 @@ def test_records_of_several_schemas_in_one_batch_get_the_columns_of_the_newest(r
     assert found.column("offset").to_pylist() == [10, 11, 12, 13]
 
 
-def test_a_field_that_the_newest_schema_no_longer_has_is_left_out(registry):
-    two, _ = register(registry, V2), register(registry, V3)
-    found = decoded(decoder(Avro(registry="r")), records([framed(two, V2, {"id": 1, "name": "b", "state": "paid"})]))
-    assert values(found) == [{"id": 1, "state": "paid"}]
-
-
 LINE = {"type": "record", "name": "line", "fields": [{"name": "sku", "type": "string"}, {**ID, "default": 3}]}
-DEFAULTS = {
-    "an empty array": ({"type": "array", "items": "string"}, [], []),
+DEFAULTS = {  # and those of tests/property/test_schema_evolution.py
     "an array of records": ({"type": "array", "items": LINE}, [{"sku": "a"}], [{"sku": "a", "id": 3}]),
-    "an empty map": ({"type": "map", "values": "int"}, {}, []),
-    "a map": ({"type": "map", "values": "bytes"}, {"a": "\u00ff"}, [("a", b"\xff")]),
-    "a record": (LINE, {"sku": "a", "id": 4}, {"sku": "a", "id": 4}),
-    "bytes": ("bytes", "\u00ff", b"\xff"),
-    "fixed": ({"type": "fixed", "name": "f", "size": 2}, "ab", b"ab"),
-    "a decimal": ({"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}, "\u0007", Decimal("0.07")),
-    "a date": ({"type": "int", "logicalType": "date"}, 1, date(1970, 1, 2)),
-    "a time": ({"type": "int", "logicalType": "time-millis"}, 5, 5_000),
-    "a timestamp": ({"type": "long", "logicalType": "timestamp-millis"}, 0, datetime(1970, 1, 1, tzinfo=UTC)),
-    "a symbol": ({"type": "enum", "name": "e", "symbols": ["A", "B"]}, "B", "B"),
-    "a boolean": ("boolean", True, True),
     "a whole number of a double": ("double", 1, 1.0),
     "one of a union": (["string", "null"], "x", "x"),
-    "the null of a union": (["null", "string"], None, None),
     "one of another type, which is none": ("int", "many", None),
     "a text of an array, which is none": ({"type": "array", "items": "string"}, "many", None),
     "a symbol that is not there, which is none": ({"type": "enum", "name": "e", "symbols": ["A"]}, "B", None),
@@ -106,13 +84,6 @@ def test_the_default_of_one_topic_s_field_is_widened_with_the_field_of_another(r
     assert values(decoded(found, records([framed(one, V1, {"id": 7})]))) == [
         {"id": 7, "lines": [{"sku": "a", "id": 3, "name": None}]}
     ]
-
-
-def test_a_field_that_was_renamed_is_found_by_its_former_name(registry):
-    one = register(registry, V1)
-    renamed = order({"name": "number", "type": "long", "aliases": ["id"]})
-    register(registry, renamed)
-    assert values(decoded(decoder(Avro(registry="r")), records([framed(one, V1, {"id": 7})]))) == [{"number": 7}]
 
 
 def test_a_field_registered_while_records_are_loaded_becomes_a_column_by_running_again(registry):
@@ -185,16 +156,6 @@ def test_with_a_schema_of_ones_own_new_fields_are_added_to_it(registry):
     assert values(decoded(found, batch)) == [{"mine": 5, "id": 1, "name": "b", "state": "x"}]
 
 
-def test_the_topics_of_a_load_share_their_columns(registry):
-    register(registry, V1)
-    refund = order({"name": "reason", "type": "string"}, {"name": "id", "type": "long"})
-    number = register(registry, refund, "refunds-value")
-    found = RecordDecoder.of(Decode(value=Avro(registry="r")), ["orders", "refunds"], REGISTRY)
-    assert values(decoded(found, records([framed(number, refund, {"reason": "x", "id": 1})]))) == [
-        {"id": 1, "reason": "x"}
-    ]
-
-
 def test_an_older_value_that_does_not_fit_the_reader_is_bad_alone(registry):
     wide = order({"name": "id", "type": "long"})
     number = register(registry, wide)
@@ -243,16 +204,6 @@ def lines(*fields):
     """A schema with a map of records."""
     values = {"type": "record", "name": "line", "fields": list(fields)}
     return order({"name": "lines", "type": {"type": "map", "values": values}})
-
-
-def test_fields_of_records_in_a_map_get_their_defaults_and_former_names(registry):
-    old = lines(ID, {"name": "gone", "type": "int"})
-    renamed = lines({"name": "number", "type": "long", "aliases": ["id"]}, {"name": "n", "type": "int", "default": 3})
-    number, _ = register(registry, old), register(registry, renamed)
-    payload = framed(number, old, {"lines": {"x": {"id": 7, "gone": 1}}})
-    assert values(decoded(decoder(Avro(registry="r")), records([payload]))) == [
-        {"lines": [("x", {"number": 7, "n": 3})]}
-    ]
 
 
 def test_a_field_of_records_in_a_map_that_is_registered_meanwhile_is_not_left_out(registry):

@@ -34,29 +34,18 @@ PLACE = ("topic", "partition", "offset")
 
 
 @dataclass(frozen=True, slots=True)
-class DeadLetterTopic:
+class DeadLetterTopic(OutputTopics):
     """A topic, whose records have their identities in headers."""
 
-    output: OutputTopics
     location: str = ""
 
     @property
     def named(self) -> str:
-        return f"topic:{self.output.settings.dead_letter_topic}"
-
-    def ends(self) -> Ends:
-        return self.output.ends()
-
-    def joined(self, note: Note) -> Note:
-        return self.output.joined(note)
-
-    def before(self, note: Note) -> KafkaBefore:
-        """Those after the noted ends."""
-        return self.output.before(note)
+        return f"topic:{self.settings.dead_letter_topic}"
 
     def put(self, dead_letters: "DataFrame", note: Note) -> None:
         """Write them, acknowledged."""
-        total(written_by_tasks(dead_letters, self.output.of_batch(note)))
+        total(written_by_tasks(dead_letters, self.of_batch(note)))
 
     def forget(self, _names: Sequence[str]) -> None:
         """Nothing: a topic keeps its records, and a range that is loaded again writes new dead letters."""

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from ...core.commits import DELETED, IDENTITY, History, TableVersion
 from ...core.documents import Upsert
@@ -16,7 +16,7 @@ from ...core.upserts import ANEW
 from ...errors import SettingError, TaskFailedError
 from ...kafka.provenance import ORDINAL, SOURCE
 from ...kafka.replay.landed import Landed
-from ...outputs import DeltaOutput, IcebergOutput, TableOutput
+from ...outputs import DeltaOutput, IcebergOutput
 from ..lanes.engine import Engine
 from ..lanes.kafka_output import missing
 from .columns import Columns, Member, alterations, check_partitions, compared, kind_of, quoted
@@ -112,61 +112,6 @@ class Write:
     count: Callable[[], int]
 
 
-class Table(Protocol):
-    """A table to which a batch is added by one commit."""
-
-    @property
-    def output(self) -> TableOutput: ...
-
-    @property
-    def by_place(self) -> bool:
-        """Whether each batch has a folder of its own, which shows whether it landed, and whose rows it has.
-
-        Otherwise each row has its identity.
-        """
-        ...
-
-    @property
-    def commits_once(self) -> bool:
-        """Whether a second commit of a batch is refused, whoever makes it."""
-        ...
-
-    @property
-    def location(self) -> str:
-        """Where it lies, if its name does not say that and Spark does; to be asked once it is made."""
-        ...
-
-    def prepare(self, rows: "DataFrame") -> Columns:
-        """Create the table if it is missing, and settle its columns."""
-        ...
-
-    def settle(self, rows: "StructType") -> Columns:
-        """See that the table takes such rows, perhaps with new columns; `SettingError` if it does not."""
-        ...
-
-    def version(self, batch: int) -> TableVersion: ...
-
-    def history(self, batch: int, noted: TableVersion | None) -> History:
-        """The commits that may be this batch's, from the newest back to the noted version, as far as they are known."""
-        ...
-
-    def append(self, rows: "DataFrame", write: Write) -> None:
-        """Add the rows of a batch by one commit, which has the write's name."""
-        ...
-
-    def rows_of(self, range_name: str, batch: int, /) -> tuple[int, int]:
-        """How many rows of a batch there are, and how many different ones, by their identities."""
-        ...
-
-    def owned(self, names: Sequence[str], /) -> tuple[int, int]:
-        """The number of rows whose identity has one of these names of a range, and of rows without an identity."""
-        ...
-
-    def forget(self, names: Sequence[str], /) -> None:
-        """Delete the rows of a range under its earlier names, before it is loaded again under another one."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class LakeTable(ABC, Generic[LakeOutput]):
     """What tables of Iceberg and Delta have in common: names, their creation, rows by their identities."""
@@ -194,6 +139,21 @@ class LakeTable(ABC, Generic[LakeOutput]):
 
     @abstractmethod
     def _found(self) -> str: ...
+
+    @abstractmethod
+    def prepare(self, rows: "DataFrame") -> Columns:
+        """Create the table if it is missing, and settle its columns."""
+
+    @abstractmethod
+    def version(self, batch: int) -> TableVersion: ...
+
+    @abstractmethod
+    def history(self, batch: int, noted: TableVersion | None) -> History:
+        """The commits that may be this batch's, from the newest back to the noted version, as far as they are known."""
+
+    @abstractmethod
+    def append(self, rows: "DataFrame", write: Write) -> None:
+        """Add the rows of a batch by one commit, which has the write's name."""
 
     def make(self, rows: "DataFrame", columns: str, parts: Sequence[str], clustered: Sequence[str] = ()) -> None:
         """Create the table; `SettingError` with `create=False`."""
@@ -271,6 +231,7 @@ class LakeTable(ABC, Generic[LakeOutput]):
         return {row["key"]: row["value"] for row in self.sql(f"SHOW TBLPROPERTIES {self.name}").collect()}
 
     def settle(self, rows: "StructType") -> Columns:
+        """See that the table takes such rows, perhaps with new columns; `SettingError` if it does not."""
         return settled(rows, self)
 
     def before_widening(self) -> str:
@@ -282,6 +243,7 @@ class LakeTable(ABC, Generic[LakeOutput]):
         return asked(self.sql, f"TABLE {self.name}", self.output.of).schema
 
     def rows_of(self, range_name: str, batch: int) -> tuple[int, int]:
+        """How many rows of a batch there are, and how many different ones, by their identities."""
         counts = ("count(*) AS rows", f"count(DISTINCT {IDENTITY}) AS different")
         [row] = self.of_batch(range_name, batch).selectExpr(*counts).collect()
         return int(row["rows"]), int(row["different"])
@@ -291,6 +253,7 @@ class LakeTable(ABC, Generic[LakeOutput]):
         return self.sql(f"SELECT * FROM {self.name} WHERE {of_batch}")  # noqa: S608 - quoted
 
     def owned(self, names: Sequence[str]) -> tuple[int, int]:
+        """The number of rows whose identity has one of these names of a range, and of rows without an identity."""
         if self.upsert is not None:
             return 0, 0
         counts = (f"count_if({of_range(names)}) AS own", f"count_if({IDENTITY} IS NULL) AS silent")

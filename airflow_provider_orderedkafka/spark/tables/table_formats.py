@@ -384,3 +384,12 @@ def _commit(row: "Row") -> Commit:
     count = (row["operationMetrics"] or {}).get(ROWS)
     parent = row["version"] - 1 if row["version"] else None
     return Commit(row["version"], parent, row["userMetadata"], None if count is None else int(count))
+
+
+Table = IcebergTable | DeltaTable | Files
+"""A table to which a batch is added by one commit.
+
+In one that is `by_place` each batch has a folder of its own, which shows whether it landed, and whose rows it has;
+otherwise each row has its identity. One that `commits_once` refuses a second commit of a batch, whoever makes it. Its
+`location` is where it lies, if its name does not say that and Spark does; to be asked once it is made.
+"""

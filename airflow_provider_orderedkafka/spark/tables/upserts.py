@@ -28,7 +28,7 @@ from ..lanes.engine import Engine
 from ..session.starting import ADAPTIVE
 from .columns import quoted
 from .table import LakeTable, identified, in_few_files
-from .writer import OutputTable, TableBefore, TableWriter, told
+from .writer import OutputTable, TableBefore, TableWriter, column_tally
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row, SparkSession
@@ -228,7 +228,7 @@ class UpsertWriter(TableWriter):
         columns = self.output.table.settle(rows.schema)
         with self.frames.located(batch, rows, slices), _as_many_tasks_as_it_takes(self.frames.engine.session):
             emitted, changes = self._merged(columns.fit(rows), self.size(batch))
-        return replace(counted(), rows_emitted=emitted, changes=changes).plus(told(columns))
+        return replace(counted(), rows_emitted=emitted, changes=changes).plus(column_tally(columns))
 
     def _merged(self, rows: "DataFrame", size: float | None) -> tuple[int, Changes]:
         table = self.output.lake
@@ -256,8 +256,8 @@ class UpsertWriter(TableWriter):
 def _totals(keys: Sequence[str]) -> "list[Column]":
     from pyspark.sql import functions as f
 
-    keys_, deletes = f.count(f.lit(1)).alias("keys"), f.count_if(f.col(DELETED)).alias("deletes")
-    return [keys_, deletes, f.count_if(_is_wrong(keys)).alias("wrong")]
+    counts = {"keys": f.count(f.lit(1)), "deletes": f.count_if(f.col(DELETED)), "wrong": f.count_if(_is_wrong(keys))}
+    return [count.alias(name) for name, count in counts.items()]
 
 
 def _is_wrong(keys: Sequence[str]) -> "Column":

@@ -22,7 +22,8 @@ from ..lanes.frames import RangeFrames
 from ..lanes.limit import without_surplus
 from ..session.failures import classify_failure
 from .columns import Columns
-from .table import Table, Write, identified, in_few_files
+from .table import Write, identified, in_few_files
+from .table_formats import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -203,7 +204,7 @@ class TableWriter:
                     raise
                 dead_letters = self.output.dead_letters.write(batch, note, dead_letters)
                 tally = self.written(batch, note, dead_letters)
-        also = Tally(dead_letters=dead_letters.rows).plus(told(self.columns))
+        also = Tally(dead_letters=dead_letters.rows).plus(column_tally(self.columns))
         return tally.plus(also).plus(note.in_doubt(dead_letters.rows))
 
     def written(self, batch: Batch, note: Note, dead_letters: Landed) -> Tally:
@@ -224,7 +225,7 @@ class TableWriter:
         if name not in there.names:  # another attempt committed it, or the commit has expired
             self._check_by_another(batch, there)
             return self._landed(batch, there, dead_letters)
-        return replace(tally(), may_be_doubled=there.doubled).plus(told(columns))
+        return replace(tally(), may_be_doubled=there.doubled).plus(column_tally(columns))
 
     def rows(
         self, batch: Batch, dead_letters: Landed, slices: Sequence[Slice] | None = None, *, most: int | None = 0
@@ -290,7 +291,7 @@ class TableWriter:
         return replace(counted(), rows_emitted=written())
 
 
-def told(columns: Columns) -> Tally:
+def column_tally(columns: Columns) -> Tally:
     return Tally(columns_added=columns.added, columns_left_out=columns.left_out)
 
 
