@@ -22,8 +22,7 @@ from ..decoding.registry import Registry
 from ..errors import SettingError
 from ..kafka.clients.config import RESOLVER, KafkaConfig, is_kept, keep_resolver
 from ..kafka.clients.oauth import MSK, is_msk_iam
-from ..kafka.lookup.marks import marked
-from ..kafka.lookup.survey import Brokers, resolve_start
+from ..kafka.lookup.survey import Brokers, marked, resolve_start
 from ..kafka.lookup.topics import discover, high_ends
 from ..kafka.write.settings import check_readable, look_up_outputs, made_ready
 from ..load import OrderedLoad

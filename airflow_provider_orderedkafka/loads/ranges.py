@@ -39,8 +39,7 @@ from ..core.pacing import Since, Terms, Verdict, WayOut
 from ..core.upserts import bounded, check_reached
 from ..errors import DataLossError, SettingError, UnknownTopicError
 from ..kafka.clients.answers import check_allowed, listed
-from ..kafka.lookup.marks import compared, marked
-from ..kafka.lookup.survey import Kafka, ResolvedStart, resolve, survey
+from ..kafka.lookup.survey import Kafka, ResolvedStart, compared, marked, resolve, survey
 from .books import First
 from .boundaries import Decider, Sight, interval
 from .ledger import LedgerStore

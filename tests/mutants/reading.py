@@ -85,13 +85,13 @@ MUTANTS = [
     ),
     (
         "a log that was truncated is taken for the same one",
-        f"{PACKAGE}/kafka/lookup/marks.py",
+        f"{PACKAGE}/kafka/lookup/survey.py",
         {'mark.digest not in {"", seen.digest}': "False"},
         (MARKS,),
     ),
     (
         "after an election nothing is compared",
-        f"{PACKAGE}/kafka/lookup/marks.py",
+        f"{PACKAGE}/kafka/lookup/survey.py",
         {"or ends[p].epoch != m.epoch}": "}"},
         (MARKS,),
     ),
