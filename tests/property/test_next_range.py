@@ -10,7 +10,7 @@ takes what is there now waits for records of open transactions that would be lat
 from dataclasses import dataclass, field, replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.memory_state import MemoryState
 from support.runs import DictStore, a_report
@@ -239,7 +239,6 @@ moments = st.tuples(st.sampled_from([0, 0, 1, 2]), st.integers(0, 40))
     seen=st.lists(moments, min_size=3, max_size=3),
     compacted=st.sampled_from([frozenset(), frozenset({"a"})]),
 )
-@settings(max_examples=150, deadline=None)
 def test_whoever_asks_finds_the_same_next_range(asked, written, seen, compacted):
     kafka = Kafka(SimulatedLog({FIRST: [], SECOND: []}), 60, compacted=compacted)
     askers, counted = None, True

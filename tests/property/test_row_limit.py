@@ -7,7 +7,6 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from property.test_cuts import EXAMPLES
 from support.loop import PARTITION, SETUP, Before, Killed, Lease, Plan, World, a_range, in_turn, place
 
 from airflow_provider_orderedkafka.core import lifecycle
@@ -160,7 +159,6 @@ def loaded(found: list[list[str]], batch: int, raised: list[tuple[int, int]], ki
     return load, limit
 
 
-@EXAMPLES
 @given(records(GOOD, DEAD, most=1), st.integers(1, 9), runs, kills)
 def test_the_first_rows_in_order_are_there_dead_letters_among_them(found, batch, raised, killed):
     load, limit = loaded(found, batch, raised, killed)
@@ -171,7 +169,6 @@ def test_the_first_rows_in_order_are_there_dead_letters_among_them(found, batch,
     assert limit_spent(load.ledger, limit) is None or load.ledger.rows == limit
 
 
-@EXAMPLES
 @given(records(GOOD, DEAD, VANISHING), st.integers(1, 9), runs, kills)
 def test_every_row_before_the_place_is_there_but_those_that_vanished_or_that_the_limit_cut_off_their_record(
     found, batch, raised, killed
