@@ -1,6 +1,6 @@
 """What a load asks of a cluster: `Kafka` is the port, `Brokers` asks the brokers of a configuration.
 
-`survey` asks for everything that the next range depends on; `resolve_start` resolves a `Start` to offsets, now.
+`survey` asks for everything that the next range depends on; a `StartResolver` resolves a `Start` to offsets, now.
 
 Marks of places are made and compared here: whether a log is still the one in which a place was found. There are three
 answers: the same; another one, and where the two part; not known, where retention or compaction took the record, which
@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 from ...core.documents import Isolation
 from ...core.next_range import Deleted, Ends, Survey, deleted_at
-from ...core.notation.spelling import counted
+from ...core.notation.spelling import counted, listed
 from ...core.notation.starts import EARLIEST, LATEST, Ago, ByTopic, Committed, Earliest, Explicit, Latest, Moment, Start
 from ...core.notation.subscriptions import Assigned, Discovery, Subscription, Topic
 from ...core.order.cuts import FUTURE_TOLERANCE, NO_FLOOR, Bound, Floor, Place
@@ -23,7 +23,6 @@ from ...core.order.positions import Offsets, TopicPartition
 from ...core.order.timeline import PATIENCE, Log
 from ...core.pacing import Terms
 from ...errors import DataLossError, NotYetError, SettingError
-from ..clients.answers import listed
 from ..clients.config import SERVERS
 from . import topics
 from .log import KafkaLog
@@ -103,20 +102,43 @@ class ResolvedStart:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """The context of resolving. `clamp` moves a deleted offset to the log's start, with a remark.
+class StartResolver:
+    """Finds the offsets that a start means for these partitions at the moment `now`.
 
-    `word` is "start" or "end" in errors: an end can be given like a start.
+    The settings of the partitions' `topics` tell what retention cannot have deleted. `clamp` moves a deleted offset to
+    the log's start, with a remark. `word` is "start" or "end" in errors: an end can be given like a start.
     """
 
     kafka: Kafka
-    partitions: tuple[TopicPartition, ...]
+    partitions: Sequence[TopicPartition]
     now: int
-    isolation: Isolation
-    latest: int
-    clamp: bool
-    word: str
-    topics: Sequence[Topic]
+    isolation: Isolation = "read_committed"
+    future_tolerance: int = FUTURE_TOLERANCE
+    clamp: bool = False
+    word: str = "start"
+    topics: Sequence[Topic] = ()
+
+    def resolve(self, start: Start) -> ResolvedStart:
+        """A time that is still to come raises NotYetError.
+
+        An offset that retention has deleted raises DataLossError, or is moved to the log's start by `clamp`. An offset
+        beyond the high end, or a missing partition, raises SettingError; one that does not exist UnknownTopicError.
+        """
+        match start:
+            case Earliest():
+                return ResolvedStart(self.log_starts())
+            case Latest():
+                return ResolvedStart(self.high_ends())
+            case Committed(group):
+                return _committed(self, group)
+            case Moment(time):
+                return _at(self, time)
+            case Ago():
+                return _at(self, start.at(self.now).time)
+            case Explicit(offsets):
+                return _explicit(self, dict(offsets))
+            case ByTopic(starts):
+                return _by_topic(self, dict(starts))
 
     def log_starts(self) -> Offsets:
         return self.kafka.log_starts(self.partitions)
@@ -125,48 +147,7 @@ class _Place:
         return self.kafka.high_ends(self.partitions, self.isolation)
 
 
-def resolve_start(
-    kafka: Kafka,
-    start: Start,
-    partitions: Sequence[TopicPartition],
-    now: int,
-    *,
-    isolation: Isolation = "read_committed",
-    future_tolerance: int = FUTURE_TOLERANCE,
-    clamp: bool = False,
-    word: str = "start",
-    topics: Sequence[Topic] = (),
-) -> ResolvedStart:
-    """The offsets that `start` means for these partitions at the moment `now`.
-
-    The settings of the partitions' `topics` tell what retention cannot have deleted.
-    A time that is still to come raises NotYetError.
-    An offset that retention has deleted raises DataLossError, or is moved to the log's start by `clamp`. An offset
-    beyond the high end, or a missing partition, raises SettingError; one that does not exist UnknownTopicError.
-    """
-    place = _Place(kafka, tuple(partitions), now, isolation, now + future_tolerance, clamp, word, topics)
-    return _resolved(place, start)
-
-
-def _resolved(place: _Place, start: Start) -> ResolvedStart:
-    match start:
-        case Earliest():
-            return ResolvedStart(place.log_starts())
-        case Latest():
-            return ResolvedStart(place.high_ends())
-        case Committed(group):
-            return _committed(place, group)
-        case Moment(time):
-            return _at(place, time)
-        case Ago():
-            return _at(place, start.at(place.now).time)
-        case Explicit(offsets):
-            return _explicit(place, dict(offsets))
-        case ByTopic(starts):
-            return _by_topic(place, dict(starts))
-
-
-def _by_topic(place: _Place, starts: Mapping[str, Start]) -> ResolvedStart:
+def _by_topic(place: StartResolver, starts: Mapping[str, Start]) -> ResolvedStart:
     """Topics with the same start are asked about together."""
     read = {partition.topic for partition in place.partitions}
     if odd := sorted(read ^ starts.keys()):
@@ -177,14 +158,14 @@ def _by_topic(place: _Place, starts: Mapping[str, Start]) -> ResolvedStart:
     deleted: list[Deleted] = []
     for start in dict.fromkeys(starts.values()):
         some = tuple(partition for partition in place.partitions if starts[partition.topic] == start)
-        resolved = _resolved(replace(place, partitions=some), start)
+        resolved = replace(place, partitions=some).resolve(start)
         found.update(resolved.offsets)
         remarks += resolved.remarks
         deleted += resolved.deleted
     return ResolvedStart(Offsets(found), tuple(remarks), tuple(deleted))
 
 
-def _at(place: _Place, time: int) -> ResolvedStart:
+def _at(place: StartResolver, time: int) -> ResolvedStart:
     """The first visible record at or after the time, or else the high end; and where older ones may be gone."""
     if place.word == "start" and time > place.now:
         raise NotYetError(
@@ -194,7 +175,7 @@ def _at(place: _Place, time: int) -> ResolvedStart:
     log = place.kafka.log(place.isolation)
     index, ends = log.first_at(place.partitions, [time])[0], place.high_ends()
     bounds = {partition: Bound(answer.offset, time) for partition, answer in index.items()}
-    seen = log.look(bounds, ends, place.latest, sys.maxsize)
+    seen = log.look(bounds, ends, place.now + place.future_tolerance, sys.maxsize)
     found = {partition: sighting.offset for partition, sighting in seen.items() if sighting.offset is not None}
     if place.word != "start":  # what lies behind an end is not asked for
         return ResolvedStart(ends.updated(found))
@@ -202,7 +183,7 @@ def _at(place: _Place, time: int) -> ResolvedStart:
     return ResolvedStart(ends.updated(found), deleted.remarks, (deleted,))
 
 
-def _committed(place: _Place, group: str) -> ResolvedStart:
+def _committed(place: StartResolver, group: str) -> ResolvedStart:
     """A partition that the group never committed is new to it, and starts at 0."""
     found = place.kafka.committed(group, place.partitions)
     if not found:
@@ -218,7 +199,7 @@ def _committed(place: _Place, group: str) -> ResolvedStart:
     return ResolvedStart(checked.offsets, (remark, *checked.remarks))
 
 
-def _explicit(place: _Place, wanted: dict[TopicPartition, int]) -> ResolvedStart:
+def _explicit(place: StartResolver, wanted: dict[TopicPartition, int]) -> ResolvedStart:
     if odd := sorted(set(wanted) - set(place.partitions)):
         place.kafka.discover(Assigned(tuple(odd)))  # raises for one that does not exist
         raise SettingError(f"the {place.word} names {listed(odd)}, which is not among what is read: leave it out")
@@ -230,7 +211,7 @@ def _explicit(place: _Place, wanted: dict[TopicPartition, int]) -> ResolvedStart
     return _checked(place, f"the {place.word} is", wanted)
 
 
-def _checked(place: _Place, what: str, wanted: Mapping[TopicPartition, int]) -> ResolvedStart:
+def _checked(place: StartResolver, what: str, wanted: Mapping[TopicPartition, int]) -> ResolvedStart:
     """Resolve "earliest" and "latest"; other offsets must lie within the log."""
     starts, ends = place.log_starts(), place.high_ends()
     found, remarks = {}, []
@@ -291,9 +272,8 @@ def resolve(
     kafka: Kafka, terms: Terms, asked: Start, found: Discovery, now: int, *, word: str = "start"
 ) -> ResolvedStart:
     """The offsets of a start, or of an end given like one, in these topics and with these terms."""
-    return resolve_start(
+    resolver = StartResolver(
         kafka,
-        asked,
         found.partitions,
         now,
         isolation=terms.isolation,
@@ -302,6 +282,7 @@ def resolve(
         word=word,
         topics=found.topics,
     )
+    return resolver.resolve(asked)
 
 
 def readable_ends(

@@ -26,13 +26,13 @@ from confluent_kafka.admin import ConfigResource, OffsetSpec, ResourceType
 
 from ...core.documents import Isolation
 from ...core.next_range import created_again
-from ...core.notation.spelling import meant
+from ...core.notation.spelling import listed, meant
 from ...core.notation.subscriptions import Assigned, Discovery, Matching, Named, Subscription, Topic
 from ...core.order.marks import NOT_KNOWN, LogEnd
 from ...core.order.positions import Offsets, TopicPartition
 from ...core.order.timeline import Answer
 from ...errors import AccessDeniedError, OrderedKafkaError, TopicChangedError, UnknownTopicError, UnreachableError
-from ..clients.answers import DEADLINE, UNKNOWN, Patience, at_once, gather, listed
+from ..clients.answers import DEADLINE, UNKNOWN, Patience, at_once, gather
 from ..clients.config import client_config, new_client
 from ..clients.pools import Admin, admin
 
