@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from support.simulated_log import Entry, Ordered, SimulatedLog, span_of
+from support.simulated_log import Entry, SimulatedLog, span_of
 
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place, Span, counts
 from airflow_provider_orderedkafka.core.order.planning import Planner, split
@@ -320,16 +320,6 @@ def test_what_retention_leaves_is_read_exactly_once_and_in_order(data, log, floo
     left = [(record.partition, record.offset) for record in log.in_order(span)]
     assert sorted(positions) == sorted(left)
     assert flat == sorted(flat)
-
-
-def test_a_record_compares_by_order_time_then_topic_partition_and_offset():
-    a, b = TopicPartition("a", 10), TopicPartition("b", 0)
-    assert sorted([Ordered(2, a, 0), Ordered(1, b, 0), Ordered(1, a, 5), Ordered(1, a, 4)]) == [
-        Ordered(1, a, 4),
-        Ordered(1, a, 5),
-        Ordered(1, b, 0),
-        Ordered(2, a, 0),
-    ]
 
 
 @pytest.mark.parametrize(("timestamp", "counted"), [(-1, False), (0, True), (LATEST, True), (LATEST + 1, False)])
