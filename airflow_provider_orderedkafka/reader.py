@@ -38,8 +38,7 @@ from .errors import SettingError
 from .kafka.clients.config import KafkaConfig
 from .kafka.clients.pools import MIB, ReadSettings, ReadTally
 from .kafka.lookup.log import KafkaLog
-from .kafka.lookup.marks import marked
-from .kafka.lookup.survey import Brokers, resolve, survey
+from .kafka.lookup.survey import Brokers, marked, resolve, survey
 from .kafka.lookup.topics import discover
 from .kafka.read.columns import BatchBuilder, names, schema
 from .kafka.read.slices import fetching, read_slice
@@ -422,7 +421,7 @@ class Batches:
         batch = builder.batch(rows)
         if self._decoder is not None:
             batch, _ = self._decoder.split(batch)
-        return batch.select(self._request.columns), builder.reached(rows), builder.last(rows)
+        return batch.select(self._request.columns), builder.reached(rows), builder.position(rows.stop - 1)
 
 
 def _now() -> int:

@@ -36,7 +36,7 @@ from ..errors import (
 )
 from .codec import canonical
 from .documents import Kind, Ledger, Range
-from .notation.spelling import counted, format_duration
+from .notation.spelling import counted, format_duration, listed
 from .notation.starts import Moment
 from .notation.subscriptions import Discovery, Topic
 from .order.cuts import BEFORE_TIME, NO_FLOOR, Bound, Place, Span, counts, held
@@ -160,7 +160,7 @@ def _check_topic(place: Place, topic: str, was: str, now: str | None, way_out: W
     if now == was:
         return
     places = [partition.at(offset) for partition, offset in place.offsets.items() if partition.topic == topic]
-    stands = ", ".join(places[:SHOWN]) + (" and more" if len(places) > SHOWN else "")
+    stands = listed(places, SHOWN)
     if now is None:
         raise UnknownTopicError(
             f"topic {topic!r} is not among what is read any more; {way_out.who} stands at {stands or 'nothing'}: "
@@ -299,8 +299,7 @@ def _keeps(settings: Mapping[str, str], age: int, *, empty: bool) -> bool:
 
 
 def _listed(offsets: Offsets) -> str:
-    more = f" and {len(offsets) - SHOWN:,} more" if len(offsets) > SHOWN else ""
-    return ", ".join(p.at(offset) for p, offset in list(offsets.items())[:SHOWN]) + more
+    return listed([partition.at(offset) for partition, offset in offsets.items()], SHOWN)
 
 
 def _nothing(span: Span, seen: Survey, terms: Terms) -> str:

@@ -22,8 +22,7 @@ from ..decoding.registry import Registry
 from ..errors import SettingError
 from ..kafka.clients.config import RESOLVER, KafkaConfig, is_kept, keep_resolver
 from ..kafka.clients.oauth import MSK, is_msk_iam
-from ..kafka.lookup.marks import marked
-from ..kafka.lookup.survey import Brokers, resolve_start
+from ..kafka.lookup.survey import Brokers, StartResolver, marked
 from ..kafka.lookup.topics import discover, high_ends
 from ..kafka.write.settings import check_readable, look_up_outputs, made_ready
 from ..load import OrderedLoad
@@ -137,7 +136,7 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
 
     def resolve(self, start: str, topics: Sequence[str]) -> First:
         policy, found = parse_start(start, "to"), self._discover(topics)
-        resolved = resolve_start(self._brokers, policy, found.partitions, now_ms(), topics=found.topics)
+        resolved = StartResolver(self._brokers, found.partitions, now_ms(), topics=found.topics).resolve(policy)
         for remark in resolved.remarks:
             self.log.warning("%s", remark)
         return First(marked(self._brokers, Place(resolved.offsets, NO_FLOOR)), found.ids)

@@ -30,7 +30,7 @@ from ..core.next_range import (
     rows_left,
 )
 from ..core.next_range import verdict as decided
-from ..core.notation.spelling import counted
+from ..core.notation.spelling import counted, listed
 from ..core.notation.starts import Moment, Start
 from ..core.notation.subscriptions import Discovery, Named, Subscription, covers, reads, within
 from ..core.order.cuts import NO_FLOOR, Floor, Place, Span
@@ -38,9 +38,8 @@ from ..core.order.positions import Offsets
 from ..core.pacing import Since, Terms, Verdict, WayOut
 from ..core.upserts import bounded, check_reached
 from ..errors import DataLossError, SettingError, UnknownTopicError
-from ..kafka.clients.answers import check_allowed, listed
-from ..kafka.lookup.marks import compared, marked
-from ..kafka.lookup.survey import Kafka, ResolvedStart, resolve, survey
+from ..kafka.clients.answers import check_allowed
+from ..kafka.lookup.survey import Kafka, ResolvedStart, compared, marked, resolve, survey
 from .books import First
 from .boundaries import Decider, Sight, interval
 from .ledger import LedgerStore

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
@@ -100,6 +100,35 @@ class Tokens:
         return {**self.settings, "sasl.oauthbearer.client.secret": secret}
 
 
+class Attempts:
+    """The attempts on one range of three batches, into a topic."""
+
+    def __init__(self, kafka: SecuredKafka, topics: Topics, records: Records, folder: Path, **how: Any) -> None:
+        self._records, self._how = records, how
+        self._source, self._output = source_and_output(topics, records, 240)
+        self._loaded = whole_range(kafka.bootstrap_servers, self._source, batch_offsets=80)
+        self._app = Application("", folder)
+
+    def once(self, settings: Mapping[str, str]) -> object:
+        """The exit code of an attempt with these settings of a client."""
+        argv = ("--output-topic", self._output, "--option", "sliceOffsets=20")
+        self._app.servers = settings["bootstrap.servers"]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("ORDEREDKAFKA_OPTIONS", json.dumps({f"kafka.{n}": value for n, value in settings.items()}))
+            try:
+                self._app.load(self._loaded, *argv, **self._how)
+            except SystemExit as ended:
+                return ended.code
+        return 0
+
+    def check(self) -> None:
+        """All of it is loaded, once and in order."""
+        report = read_report(str(self._app.checkpoint))
+        assert report is not None
+        assert (report.complete, report.rows_emitted, report.may_be_doubled) == (True, 240, 0)
+        assert check(expected_of(self._records, self._source), self._records.read(self._output)) == FLAWLESS
+
+
 def held_once(mark: Path) -> dict[str, Callable[[Any], Any]]:
     """Transforms that change nothing, and wait once, in the second batch, as long as a file is there."""
 
@@ -142,30 +171,16 @@ def test_a_secret_that_is_changed_while_a_batch_runs_ends_the_attempt_and_the_ne
     topics: Topics,
     records: Records,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     secret: type[Password] | type[Tokens],
     transform: str,
 ) -> None:
-    source, output = source_and_output(topics, records, 240)
-    loaded = whole_range(kafka.bootstrap_servers, source, batch_offsets=80)
-    mark, argv = tmp_path / "held", ("--output-topic", output, "--option", "sliceOffsets=20")
-    how = {transform: held_once(mark)[transform]}
+    mark = tmp_path / "held"
+    attempts = Attempts(kafka, topics, records, tmp_path, **{transform: held_once(mark)[transform]})
     with ExitStack() as until:
         client = secret(kafka, until)
-        app = Application(client.settings["bootstrap.servers"], tmp_path)
-
-        def attempt(known: str) -> object:
-            options = {f"kafka.{name}": value for name, value in client.told(known).items()}
-            monkeypatch.setenv("ORDEREDKAFKA_OPTIONS", json.dumps(options))
-            try:
-                app.load(loaded, *argv, **how)
-            except SystemExit as ended:
-                return ended.code
-            return 0
-
         with ThreadPoolExecutor(1) as threads:
-            first = threads.submit(attempt, OLD)
+            first = threads.submit(attempts.once, client.told(OLD))
             while not mark.exists():
                 assert not first.done(), first.result()
                 time.sleep(0.05)
@@ -177,11 +192,8 @@ def test_a_secret_that_is_changed_while_a_batch_runs_ends_the_attempt_and_the_ne
         said = capsys.readouterr().err
         assert says(said, "SASL ... 'security.protocol'")
         assert OLD not in said
-        assert attempt(NEW) == 0
-    report = read_report(str(app.checkpoint))
-    assert report is not None
-    assert (report.complete, report.rows_emitted, report.may_be_doubled) == (True, 240, 0)
-    assert check(expected_of(records, source), records.read(output)) == FLAWLESS
+        assert attempts.once(client.told(NEW)) == 0
+    attempts.check()
 
 
 class Files:
@@ -224,38 +236,20 @@ def test_a_certificate_that_expired_within_a_range_is_renewed_and_the_next_attem
     topics: Topics,
     records: Records,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     transform: str,
 ) -> None:
-    source, output = source_and_output(topics, records, 240)
-    loaded = whole_range(kafka.bootstrap_servers, source, batch_offsets=80)
-    files = Files(kafka, tmp_path)
-    app = Application(files.settings["bootstrap.servers"], tmp_path)
-    options = {f"kafka.{name}": value for name, value in files.settings.items()}
-    monkeypatch.setenv("ORDEREDKAFKA_OPTIONS", json.dumps(options))
-    mark = tmp_path / "failing"
-    how = {transform: made_of(failing_while(mark))[transform]}
-
-    def attempt() -> object:
-        try:
-            app.load(loaded, "--output-topic", output, "--option", "sliceOffsets=20", **how)
-        except SystemExit as ended:
-            return ended.code
-        return 0
-
+    files, mark = Files(kafka, tmp_path), tmp_path / "failing"
+    attempts = Attempts(kafka, topics, records, tmp_path, **{transform: made_of(failing_while(mark))[transform]})
     files.renew(days=1)
     mark.touch()
-    assert attempt() == 65
+    assert attempts.once(files.settings) == 65
     mark.unlink()
     files.renew(days=-1)
     capsys.readouterr()
-    assert attempt() == 75
+    assert attempts.once(files.settings) == 75
     said = capsys.readouterr().err
     assert "certificate" in said
     files.renew(days=1)
-    assert attempt() == 0
-    report = read_report(str(app.checkpoint))
-    assert report is not None
-    assert (report.complete, report.rows_emitted, report.may_be_doubled) == (True, 240, 0)
-    assert check(expected_of(records, source), records.read(output)) == FLAWLESS
+    assert attempts.once(files.settings) == 0
+    attempts.check()

@@ -279,8 +279,6 @@ def test_a_topic_that_a_pattern_comes_to_match_joins_a_reader_that_follows(kafka
 def test_what_retention_took_is_an_error_or_counted(kafka, topics, records):
     topic = topics.create()
     records.produce(topic, [Record(b"%d" % n, BASE + n) for n in range(20)])
-    with read(kafka.bootstrap_servers, topic, start={topic: [5]}) as batches:
-        pass
     records.delete_before(topic, {0: 10})
     with pytest.raises(DataLossError), read(kafka.bootstrap_servers, topic, start={topic: [5]}) as batches:
         next(batches)

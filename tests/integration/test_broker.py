@@ -111,10 +111,9 @@ def test_a_taken_port_is_named(tmp_path):
             LocalKafka(tmp_path, port=port).start()
 
 
-@pytest.mark.parametrize("properties", [{"metric.reporters": "no.such.Reporter"}, {"num.io.threads": "many"}])
-def test_a_broker_that_does_not_start_shows_why(tmp_path, properties):
-    cluster = LocalKafka(tmp_path, properties=properties)
-    with pytest.raises(BrokerFailedError, match=f"(?s){'|'.join([*properties, *properties.values()])}"):
+def test_a_broker_that_does_not_start_shows_why(tmp_path):
+    cluster = LocalKafka(tmp_path, properties={"metric.reporters": "no.such.Reporter"})
+    with pytest.raises(BrokerFailedError, match=r"no\.such\.Reporter"):
         cluster.start()
     assert not cluster.running
 

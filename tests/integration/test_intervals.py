@@ -56,18 +56,6 @@ def write(records, topic, hours, count):
     records.produce(topic, [Record(b"", BEGIN + hour * HOUR + n) for hour in hours for n in range(count)])
 
 
-def test_a_topic_that_is_left_out_for_an_hour_and_comes_back_is_loaded_from_there(of_hour, topics, records):
-    one, other = topics.create("one"), topics.create("other")
-    for topic, count in ((one, 10), (other, 100)):
-        write(records, topic, range(5), count)
-    assert of_hour(1, one, other) == {one: (10, 20), other: (100, 200)}
-    assert of_hour(2, one) == {one: (20, 30)}
-    assert of_hour(3, one, other) == {one: (30, 40), other: (300, 400)}
-    assert of_hour(4, one) == {one: (40, 50)}
-    assert of_hour(2, one, other) == {one: (20, 30), other: (200, 300)}
-    assert of_hour(1, other) == {other: (100, 200)}
-
-
 @pytest.mark.parametrize("start", ["earliest", "latest"])
 def test_a_topic_that_is_added_begins_with_the_hour_that_is_loaded(of_hour, topics, records, start):
     one, other = topics.create("one"), topics.create("other")

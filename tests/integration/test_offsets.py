@@ -16,7 +16,7 @@ from airflow_provider_orderedkafka.core.order.timeline import Answer
 from airflow_provider_orderedkafka.errors import DataLossError, SettingError, UnknownTopicError, UnreachableError
 from airflow_provider_orderedkafka.kafka.clients.answers import DEADLINE
 from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
-from airflow_provider_orderedkafka.kafka.lookup.survey import Brokers, ResolvedStart, readable_ends, resolve_start
+from airflow_provider_orderedkafka.kafka.lookup.survey import Brokers, ResolvedStart, StartResolver, readable_ends
 from airflow_provider_orderedkafka.kafka.lookup.topics import (
     check_partitions,
     committed,
@@ -213,7 +213,7 @@ def orders(topics, records):
 
 
 def start(config, topic, policy, **others):
-    return resolve_start(Brokers(config), parse_start(policy, "start"), partitions(topic, 0, 1), NOW, **others)
+    return StartResolver(Brokers(config), partitions(topic, 0, 1), NOW, **others).resolve(parse_start(policy, "start"))
 
 
 @pytest.mark.parametrize(

@@ -151,28 +151,6 @@ def test_a_topic_with_log_append_time_is_in_the_order_it_was_appended(read, topi
     assert not any(row.late for row in rows)
 
 
-def test_records_of_ten_megabytes_pass(read, topics, records):
-    topic = topics.create(partitions=2, config={"max.message.bytes": 12 * 2**20})
-    large = [Record(bytes([n]) * 10 * 2**20, BASE + n, n % 2) for n in range(4)]
-    records.produce(topic, large, **{"message.max.bytes": 12 * 2**20})
-    rows = read(subscribe=topic).select(f.length("value").alias("size"), "partition").collect()
-    assert [(row.size, row.partition) for row in rows] == [(10 * 2**20, n % 2) for n in range(4)]
-
-
-def test_skewed_partitions_are_cut_into_even_slices(read, topics, records):
-    topic = topics.create(partitions=4)
-    counts = [200, 2_000, 20_000, 60_000]
-    for partition, count in enumerate(counts):
-        step = 60_000 // count
-        records.produce(topic, [Record(b"x", BASE + n * step, partition) for n in range(count)])
-    frame = read(subscribe=topic, sliceOffsets=8_220)
-    rows = frame.select("order_time", "topic", "partition", "offset", f.spark_partition_id().alias("slice")).collect()
-    sizes = [sum(row.slice == number for row in rows) for number in range(10)]
-    assert len(rows) == sum(counts)
-    assert max(sizes) < 2 * 8_220
-    assert [tuple(row)[:4] for row in rows] == sorted(tuple(row)[:4] for row in rows)
-
-
 BAD = {
     "an unknown topic": ({"subscribe": "no-such-topic"}, "no-such-topic"),
     "a pattern without match": ({"subscribePattern": "nothing-like-this.*"}, "nothing-like-this.*"),
@@ -187,16 +165,11 @@ BAD = {
         r"the end names no offset for TOPIC\[1\]",
     ),
     "malformed JSON": ({"subscribe": "TOPIC", "startingOffsets": '{"TOPIC": [1'}, "startingOffsets.*JSON"),
-    "offsets that are no numbers": ({"subscribe": "TOPIC", "startingOffsets": '{"TOPIC": ["x", 1]}'}, "'x'"),
-    "a negative maximum": ({"subscribe": "TOPIC", "sliceOffsets": "-5"}, "sliceOffsets.*'-5'"),
     "an unknown option": ({"subscribe": "TOPIC", "startingOffset": "earliest"}, "did you mean 'startingOffsets'"),
-    "an option of Spark's that has another name here": ({"subscribe": "TOPIC", "minPartitions": "4"}, "sliceOffsets"),
-    "a Java-only key": ({"subscribe": "TOPIC", "kafka.sasl.jaas.config": "x"}, "sasl.username"),
     "a stream's option": ({"subscribe": "TOPIC", "maxOffsetsPerTrigger": "4"}, "is for streams"),
     "two subscriptions": ({"subscribe": "TOPIC", "subscribePattern": "a"}, "exactly one of"),
     "no subscription": ({}, "exactly one of"),
     "an unreachable broker": ({"subscribe": "TOPIC", "kafka.bootstrap.servers": "127.0.0.1:1"}, "127.0.0.1:1"),
-    "a moment without a time zone": ({"subscribe": "TOPIC", "startingTimestamp": "2026-01-01T00:00:00"}, "time zone"),
 }
 
 
@@ -209,7 +182,7 @@ def test_bad_input_is_told_by_name_within_seconds(case, read, told):
     assert time.monotonic() - begun < SECONDS_FOR_AN_ERROR
 
 
-@pytest.mark.parametrize("limit", [1, 17, 40, 1_000])
+@pytest.mark.parametrize("limit", [17, 1_000])
 def test_a_row_limit_lets_the_first_rows_in_order_pass(read, told, limit):
     rows = read(subscribe=told, sliceOffsets=6).collect()
     assert read(subscribe=told, sliceOffsets=6, rowLimit=limit).collect() == rows[:limit]

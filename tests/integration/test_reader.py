@@ -54,17 +54,6 @@ def test_partitions_come_out_merged_by_order_time(read, topics, records):
     assert tally == ReadTally(Counter({(topic, 0): 4, (topic, 1): 3}), 13, late)
 
 
-def test_ties_go_by_topic_then_partition_then_offset(read, topics, records):
-    b, a = topics.create("b", 2), topics.create("a", 11)
-    records.produce(b, at(5, 5, partition=0) + at(4, 5, partition=1))
-    records.produce(a, at(5, 5, partition=10) + at(5, partition=2))
-    first, second = sorted([a, b])
-    ends = [stretch(topic, p, 0, end) for topic in (a, b) for p, end in records.ends(topic).items() if end]
-    found, _ = read(slice_of(*ends))
-    assert [row.place for row in found] == sorted(row.place for row in found)
-    assert [row.topic for row in found[1:]] == [first] * 3 + [second] * 3
-
-
 def test_records_come_with_all_that_they_have(read, topics, records):
     topic = topics.create(config={"message.timestamp.type": "LogAppendTime"})
     records.produce(topic, [Record(b"v", key=b"k"), Record(None, key=b""), Record(b"")])
@@ -172,21 +161,6 @@ def test_a_bound_by_time_stands_at_the_first_record_of_that_time_for_both_neighb
     ]
 
 
-def test_a_bound_that_no_record_satisfies_stands_at_the_limit(read, topics, records):
-    topic = topics.create()
-    records.produce(topic, at(10, FAR + 1, -1, 20))
-    before, _ = read(slice_of(stretch(topic, 0, 0, (1, 21), 4)))
-    after, _ = read(slice_of(stretch(topic, 0, (1, 21), 4, 4)))
-    assert (len(before), after) == (4, [])
-
-
-def test_a_slice_never_passes_its_limit(read, topics, records):
-    topic = topics.create()
-    records.produce(topic, at(10, 20, 30))
-    found, _ = read(slice_of(stretch(topic, 0, 0, (1, 30), 2)))
-    assert values(found) == [b"10", b"20"]
-
-
 def test_an_empty_slice_gives_nothing(read, topics):
     topic = topics.create()
     assert read(slice_of()) == ([], ReadTally())
@@ -279,15 +253,6 @@ def test_an_offset_beyond_the_log_is_a_loss_whatever_is_counted(read, topics, re
     with pytest.raises(DataLossError, match=rf"{topic}\[0\]@3") as told:
         read(whole(topic, {0: 9}, {0: 7}), on_data_loss="count")
     assert (told.value.topic, told.value.partition, told.value.offset) == (topic, 0, 7)
-
-
-def test_a_record_of_ten_megabytes_is_read(read, topics, records):
-    topic = topics.create(partitions=2, config={"max.message.bytes": 16 * 2**20})
-    large = bytes(10 * 2**20)
-    records.produce(topic, [Record(b"small", timestamp=1), Record(large, timestamp=2), Record(b"last", timestamp=4)])
-    records.produce(topic, at(3, partition=1))
-    found, _ = read(whole(topic, records.ends(topic)))
-    assert [len(row.value) for row in found] == [5, len(large), 1, 4]
 
 
 def halves(slice_, _):

@@ -198,20 +198,17 @@ ALL = columns("value", "key", "topic", "partition", "timestamp", "headers", "_so
 
 
 @pytest.mark.parametrize(("given", "said"), FAULTS)
-def test_a_row_that_cannot_be_written_is_an_error_that_says_where_it_came_from(topics, to, given, said):
-    topic = topics.create(partitions=2, config=STRICT)
-    settings = plan_write(to(None, range_id="r1", source="struct"), ALL)
+def test_a_row_that_cannot_be_written_is_an_error_that_says_where_it_came_from_or_goes_to_the_dead_letter_topic(
+    topics, records, to, given, said
+):
+    topic, dead = topics.create(partitions=2, config=STRICT), topics.create("dead", config=STRICT)
+    asked = to(None, range_id="r1", source="struct", dead_letter_topic=dead)
     with pytest.raises(RowError) as caught:
-        write([rows_with(topic, given)], settings)
+        write([rows_with(topic, given)], plan_write(replace(asked, dead_letter_topic=None), ALL))
     assert said.format(topic=topic) in str(caught.value)
     assert str(caught.value).startswith("orders[2]@7 (order time 7000 ms, range r1): ")
     assert (caught.value.topic, caught.value.partition, caught.value.offset) == ("orders", 2, 7)
-
-
-@pytest.mark.parametrize(("given", "said"), FAULTS)
-def test_a_row_that_cannot_be_written_goes_to_the_dead_letter_topic(topics, records, to, given, said):
-    topic, dead = topics.create(partitions=2, config=STRICT), topics.create("dead", config=STRICT)
-    asked = to(None, range_id="r1", source="struct", dead_letter_topic=dead)
+    assert records.read(topic) == []
     written = write([rows_with(topic, given)], plan_write(asked, ALL))
     [letter] = records.read(dead)
     assert said.format(topic=topic) in dict(letter.headers)["orderedkafka.error"].decode()
@@ -260,13 +257,6 @@ def test_small_batches_go_to_topics_that_take_only_those(topics, records, to):
     topic = topics.create(config={"max.message.bytes": 5_000})
     assert write(batches(20_000), plan_write(to(topic), columns("value"))).rows == 20_000
     assert len(records.read(topic)) == 20_000
-
-
-def test_large_records_go_to_topics_that_take_them(topics, records, to):
-    topic = topics.create(config={"max.message.bytes": 12_000_000})
-    sizes = [10_000_000, 1, 5_000_000]
-    write([batch(value=[b"x" * size for size in sizes])], plan_write(to(topic), columns("value")))
-    assert [len(record.value) for record in records.read(topic)] == sizes
 
 
 def test_rows_out_of_their_order_are_never_written_silently(topics, to):

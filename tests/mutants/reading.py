@@ -35,13 +35,13 @@ MUTANTS = [
         "no sort",
         f"{PACKAGE}/kafka/read/columns.py",
         {"order = _stable_order(order_time)": "order = np.arange(order_time.size)"},
-        ("tests/unit/test_ordering.py",),
+        (READING,),
     ),
     (
         "ties by partition wrong",
         f"{PACKAGE}/kafka/read/columns.py",
         {"grouped = _stable_order(rank)": "grouped = _stable_order(-rank)"},
-        ("tests/unit/test_ordering.py",),
+        (READING,),
     ),
     (
         "order across topics wrong",
@@ -63,7 +63,7 @@ MUTANTS = [
         "late flag inverted",
         f"{PACKAGE}/kafka/read/columns.py",
         {"late=counted & (timestamp < order_time)": "late=counted & (timestamp >= order_time)"},
-        ("tests/unit/test_ordering.py",),
+        (READING,),
     ),
     (
         "a search that keeps what it was told before a partition was read",
@@ -85,13 +85,13 @@ MUTANTS = [
     ),
     (
         "a log that was truncated is taken for the same one",
-        f"{PACKAGE}/kafka/lookup/marks.py",
+        f"{PACKAGE}/kafka/lookup/survey.py",
         {'mark.digest not in {"", seen.digest}': "False"},
         (MARKS,),
     ),
     (
         "after an election nothing is compared",
-        f"{PACKAGE}/kafka/lookup/marks.py",
+        f"{PACKAGE}/kafka/lookup/survey.py",
         {"or ends[p].epoch != m.epoch}": "}"},
         (MARKS,),
     ),
@@ -123,7 +123,7 @@ MUTANTS = [
         "future timestamps count in a slice",
         f"{PACKAGE}/kafka/read/columns.py",
         {"(timestamp >= 0) & (timestamp <= latest)": "timestamp >= 0"},
-        ("tests/unit/test_ordering.py",),
+        (READING,),
     ),
     (
         "closing a reader does not end its wait",

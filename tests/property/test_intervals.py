@@ -10,12 +10,11 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 from support.keeping import DictView
-from support.simulated_log import Entry, SimulatedLog
+from support.simulated_log import Entry, SimulatedKafka, SimulatedLog
 
 from airflow_provider_orderedkafka import OrderedLoad
 from airflow_provider_orderedkafka.core.documents import Range
-from airflow_provider_orderedkafka.core.notation.subscriptions import Discovery, Topic, covers
-from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
+from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 from airflow_provider_orderedkafka.loads.ledger import LedgerStore
 from airflow_provider_orderedkafka.loads.ranges import plan_interval
 
@@ -23,7 +22,7 @@ HOUR, HOURS, NOW = 100, 6, 1_000_000
 TOPICS = ("a", "b", "c")
 
 
-class Kafka:
+class Kafka(SimulatedKafka):
     """Topics that records come to, at any time, and partitions."""
 
     def __init__(self):
@@ -37,28 +36,6 @@ class Kafka:
     def grow(self, topic):
         known = [partition for partition in self.present.entries if partition.topic == topic]
         self.present.entries[TopicPartition(topic, len(known))] = []
-
-    def discover(self, subscription):
-        found = tuple(sorted(partition for partition in self.present.entries if covers(subscription, partition)))
-        counts = {partition.topic: partition.partition + 1 for partition in found}
-        return Discovery("cluster", tuple(Topic(t, f"id-{t}", n, compacted=False) for t, n in counts.items()), found)
-
-    def log_starts(self, partitions):
-        return Offsets(dict.fromkeys(partitions, 0))
-
-    def high_ends(self, partitions, _isolation):
-        ends = self.present.ends()
-        return Offsets({partition: ends[partition] for partition in partitions})
-
-    def log(self, _isolation):
-        return self.present
-
-    def log_ends(self, partitions):
-        ends = self.present.ends()
-        return self.present.log_ends({partition: ends[partition] for partition in partitions})
-
-    def last_records(self, spans):
-        return self.present.last_records(spans)
 
     def plan(self, store, hour, topics):
         """The offsets of an hour for each partition of these topics."""

@@ -55,7 +55,7 @@ def test_a_window_has_what_lies_in_it_and_leaves_the_whole_as_it_was(some, one, 
 
 @pytest.mark.parametrize("step", [1, 1_000])
 def test_what_landed_takes_little_on_its_way_to_tasks(step):
-    assert len(pickle.dumps(rows_at(range(0, 5_000_000 * step, step)))) < 1_000_000
+    assert len(pickle.dumps(rows_at(range(0, 1_000_000 * step, step)))) < 200_000
 
 
 places = st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 1), st.integers(0, 3)), max_size=12)
@@ -154,10 +154,3 @@ def test_what_retention_took_is_lost_but_for_the_records_that_had_landed():
     slice_ = slice_of(stretch("a", 0, 2, 20), stretch("b", 0, 0, 10))
     assert landed.lost(slice_, {TopicPartition("a", 0): 5, TopicPartition("b", 0): 4}) == 7
     assert Landed().lost(slice_, {TopicPartition("a", 0): 5}) == 5
-
-
-def test_a_part_has_the_rows_of_its_own_offsets():
-    landed = landed_of([("a", 0, offset, 0) for offset in range(10)] + [("b", 0, 5, 1)])
-    part = landed.within({TopicPartition("a", 0): (3, 6)})
-    assert sorted(part) == [(TopicPartition("a", 0), offset, 0) for offset in (3, 4, 5)]
-    assert (landed.rows, part.rows) == (11, 3)

@@ -4,12 +4,12 @@ from dataclasses import dataclass, field
 
 from hypothesis import given
 from hypothesis import strategies as st
-from support.simulated_log import Entry, SimulatedLog
+from support.simulated_log import Entry, SimulatedKafka, SimulatedLog
 
 from airflow_provider_orderedkafka.core.order.cuts import NO_FLOOR, Place
 from airflow_provider_orderedkafka.core.order.marks import Mark
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
-from airflow_provider_orderedkafka.kafka.lookup.marks import REACH, compared, marked
+from airflow_provider_orderedkafka.kafka.lookup.survey import REACH, compared, marked
 
 PARTITIONS = [TopicPartition("orders", 0), TopicPartition("orders", 1)]
 
@@ -24,41 +24,38 @@ changes = st.lists(
 
 
 @dataclass
-class Cluster:
+class Cluster(SimulatedKafka):
     """Logs that change, and from which offset on each of them is another one than that in which somebody stood."""
 
-    log: SimulatedLog = field(default_factory=lambda: SimulatedLog({p: [] for p in PARTITIONS}))
+    present: SimulatedLog = field(default_factory=lambda: SimulatedLog({p: [] for p in PARTITIONS}))
     ends: dict[TopicPartition, int] = field(default_factory=lambda: dict.fromkeys(PARTITIONS, 0))
     parted: dict[TopicPartition, int] = field(default_factory=dict)
 
     def happens(self, what: str, partition: TopicPartition, number: int) -> None:
-        entries, end = self.log.entries[partition], self.ends[partition]
+        entries, end = self.present.entries[partition], self.ends[partition]
         if what in {"write", "end a transaction"}:
             count = number if what == "write" else 1
-            epoch = self.log.epochs[partition]
+            epoch = self.present.epochs[partition]
             entries += [Entry(n, 0, visible=what == "write", epoch=epoch) for n in range(end, end + count)]
             self.ends[partition] = end + count
         elif what == "elect":
-            self.log.epochs[partition] += 1
+            self.present.epochs[partition] += 1
         elif what == "truncate":
-            at = max(end - number, self.log.gone_before.get(partition, 0))
-            self.log.truncate(partition, at)
+            at = max(end - number, self.present.gone_before.get(partition, 0))
+            self.present.truncate(partition, at)
             self.ends[partition] = at
             self.parted[partition] = min(at, self.parted.get(partition, at))
         elif what == "delete":
-            self.log.delete_before(partition, min(number, end))
+            self.present.delete_before(partition, min(number, end))
         elif number < end:
-            self.log.entries[partition] = [entry for entry in entries if entry.offset != number]
+            self.present.entries[partition] = [entry for entry in entries if entry.offset != number]
 
-    def log_starts(self, partitions):
-        return Offsets({p: self.log.gone_before.get(p, 0) for p in partitions})
-
-    def log_ends(self, partitions):
-        return self.log.log_ends({p: self.ends[p] for p in partitions})
+    def log_end_offsets(self):
+        return self.ends
 
     def last_records(self, spans):
         assert all(end <= self.ends[p] for p, (_, end) in spans.items()), "whoever reads on from a log's end waits"
-        return self.log.last_records(spans)
+        return self.present.last_records(spans)
 
 
 @given(changes, changes, st.booleans())
@@ -78,8 +75,8 @@ def test_a_place_is_in_the_same_log_in_another_one_or_it_is_not_known(before, af
             assert partition in found.unknown or parted <= found.parted[partition] <= mark.offset
         else:
             assert partition not in found.parted
-            there = mark.digest and any(e.visible and e.offset == mark.offset for e in kafka.log.entries[partition])
-            elected = kafka.log.epochs[partition] != mark.epoch
+            there = mark.digest and any(e.visible and e.offset == mark.offset for e in kafka.present.entries[partition])
+            elected = kafka.present.epochs[partition] != mark.epoch
             assert (partition in found.unknown) == (not there and (elected or (always and mark.digest != "")))
 
 
@@ -92,7 +89,7 @@ def test_a_place_has_a_mark_wherever_a_record_lies_shortly_before_it(before, mar
     for _ in range(markers):
         kafka.happens("end a transaction", PARTITIONS[0], 0)
     found = marked(kafka, Place(Offsets(kafka.ends), NO_FLOOR)).marked[PARTITIONS[0]]
-    assert (found.epoch, found.offset) == (kafka.log.epochs[PARTITIONS[0]], written)
+    assert (found.epoch, found.offset) == (kafka.present.epochs[PARTITIONS[0]], written)
 
 
 def test_a_cluster_that_was_restored_and_counts_its_elections_again_is_another_one_where_it_is_always_compared() -> (

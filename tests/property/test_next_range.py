@@ -10,11 +10,11 @@ takes what is there now waits for records of open transactions that would be lat
 from dataclasses import dataclass, field, replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.memory_state import MemoryState
 from support.runs import DictStore, a_report
-from support.simulated_log import Entry, SimulatedLog
+from support.simulated_log import Entry, SimulatedKafka, SimulatedLog
 
 from airflow_provider_orderedkafka import OrderedLoad
 from airflow_provider_orderedkafka.core import lifecycle
@@ -22,7 +22,6 @@ from airflow_provider_orderedkafka.core.batches import Size, window
 from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.core.next_range import NothingToLoad
 from airflow_provider_orderedkafka.core.notation.starts import Earliest, Explicit, Latest, Moment
-from airflow_provider_orderedkafka.core.notation.subscriptions import Discovery, Topic
 from airflow_provider_orderedkafka.core.order.cuts import NO_FLOOR
 from airflow_provider_orderedkafka.core.order.planning import Planner
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
@@ -41,14 +40,13 @@ FIRST, SECOND, ADDED = (TopicPartition("a", 0), TopicPartition("b", 0), TopicPar
 
 
 @dataclass
-class Kafka:
+class Kafka(SimulatedKafka):
     """A log that grows, as one moment of it is seen; what lies behind the `stable` ends is not committed yet."""
 
     present: SimulatedLog
     now: int
     compacted: frozenset[str] = field(default=frozenset())
     stable: dict[TopicPartition, int] = field(default_factory=dict)
-    servers = "nowhere:1"
 
     def hold_back(self, entries, floor):
         """Let transactions be open from the last few entries on, but for such as would be late."""
@@ -57,30 +55,9 @@ class Kafka:
             last = found[-entries].offset if 0 < entries <= len(found) else self.present.ends()[partition]
             self.stable[partition] = max(self.stable.get(partition, 0), last, *late)
 
-    def discover(self, _subscription):
-        counts = {p.topic: p.partition + 1 for p in sorted(self.present.entries)}
-        topics = (Topic(name, f"id-{name}", count, name in self.compacted) for name, count in counts.items())
-        return Discovery("cluster", tuple(topics), tuple(sorted(self.present.entries)))
-
-    def log_starts(self, partitions):
-        return Offsets({p: self.present.gone_before.get(p, 0) for p in partitions})
-
     def high_ends(self, partitions, isolation):
         ends = self.present.ends() if isolation == "read_uncommitted" else self.stable
         return Offsets({partition: ends[partition] for partition in partitions})
-
-    def committed(self, _group, _partitions):
-        return {}
-
-    def log(self, _isolation):
-        return self.present
-
-    def log_ends(self, partitions):
-        ends = self.present.ends()
-        return self.present.log_ends({partition: ends[partition] for partition in partitions})
-
-    def last_records(self, spans):
-        return self.present.last_records(spans)
 
 
 @dataclass
@@ -262,7 +239,6 @@ moments = st.tuples(st.sampled_from([0, 0, 1, 2]), st.integers(0, 40))
     seen=st.lists(moments, min_size=3, max_size=3),
     compacted=st.sampled_from([frozenset(), frozenset({"a"})]),
 )
-@settings(max_examples=150, deadline=None)
 def test_whoever_asks_finds_the_same_next_range(asked, written, seen, compacted):
     kafka = Kafka(SimulatedLog({FIRST: [], SECOND: []}), 60, compacted=compacted)
     askers, counted = None, True

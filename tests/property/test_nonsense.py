@@ -1,7 +1,6 @@
 """Whatever is given: it is refused in words of ours, or it is read, and read again from what it is printed as."""
 
 import json
-import os
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -23,7 +22,6 @@ from airflow_provider_orderedkafka.spark.connector import options
 from airflow_provider_orderedkafka.spark.connector.option_tables import APPLICATION_SINK, SOURCE
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-EXAMPLES = settings(max_examples=int(os.environ.get("ORDEREDKAFKA_EXAMPLES", "300")))
 
 SENSE = [
     *("15m", "1h30m", "0", "250ms", "-2h", "earliest", "latest", "committed:some group", "1769860800000"),
@@ -87,7 +85,6 @@ def printed(start: Start) -> object:
     return found
 
 
-@EXAMPLES
 @given(anything)
 def test_a_duration(value):
     found = outcome(lambda: parse_duration(value, "grace"))
@@ -97,7 +94,6 @@ def test_a_duration(value):
     assert timedelta(milliseconds=found) >= timedelta()
 
 
-@EXAMPLES
 @given(anything)
 def test_a_start(value):
     found = outcome(lambda: parse_start(value, "start"))
@@ -106,7 +102,6 @@ def test_a_start(value):
     assert parse_start(printed(found), "start") == found
 
 
-@EXAMPLES
 @given(anything)
 def test_a_moment(value):
     found = outcome(lambda: parse_moment(value, "startingTimestamp"))
@@ -117,7 +112,6 @@ def test_a_moment(value):
 
 
 @pytest.mark.filterwarnings("ignore:Possible (nested set|set)")  # re's own, and no refusal
-@EXAMPLES
 @given(st.sampled_from(options.SUBSCRIPTIONS), edited())
 def test_a_subscription(kind, text):
     found = outcome(lambda: parse_subscription(kind, text))
@@ -140,7 +134,6 @@ given_options = st.dictionaries(names, edited(), max_size=4).map(lambda found: {
 
 
 @pytest.mark.filterwarnings("ignore:Possible (nested set|set)")
-@EXAMPLES
 @given(st.sampled_from(sorted(SOURCE.parsers)), edited())
 def test_an_option_of_the_source(name, text):
     found = outcome(lambda: SOURCE.parsers[name](text, name))
@@ -151,7 +144,6 @@ def test_an_option_of_the_source(name, text):
 
 
 @pytest.mark.filterwarnings("ignore:Possible (nested set|set)")
-@EXAMPLES
 @given(given_options, st.booleans())
 def test_options_of_the_source_together(found, stream):
     asked = outcome(lambda: options.parse_options(found, stream=stream))
@@ -161,7 +153,6 @@ def test_options_of_the_source_together(found, stream):
     assert (asked.range is None) != (asked.subscription is None)
 
 
-@EXAMPLES
 @given(given_options, st.lists(st.tuples(st.sampled_from(["key", "value", "topic"]), st.just("binary")), max_size=3))
 def test_options_of_the_sink_together(found, columns):
     asked = outcome(lambda: options.parse_sink_options(found, columns))
@@ -179,7 +170,6 @@ CLUSTER = ("--checkpoint", "/c", "--option", "kafka.bootstrap.servers=broker:909
 sources = st.sampled_from([CLUSTER, (*CLUSTER, "--option", "subscribe=orders")])
 
 
-@EXAMPLES
 @given(sources, arguments, st.none() | edited().filter(lambda text: "\0" not in text and text.isascii()))
 def test_a_command_line(source, argv, environment):
     with pytest.MonkeyPatch.context() as monkey:
@@ -228,7 +218,7 @@ def changed(draw, text):
 
 
 @pytest.mark.parametrize("name", TEXTS)
-@settings(max_examples=EXAMPLES.max_examples // 10 + 1)
+@settings(max_examples=settings().max_examples // 5)
 @given(data=st.data())
 def test_a_document_of_any_version(name, data):
     kind = type(DOCUMENTS[name])
@@ -258,7 +248,6 @@ def damaged(draw):
     return bytes(value)
 
 
-@EXAMPLES
 @given(damaged() | st.none() | st.text(max_size=9))
 def test_a_header(value):
     found = outcome(lambda: read_provenance([(HEADER, value)]))
@@ -285,7 +274,6 @@ SETTINGS = {
 }
 
 
-@EXAMPLES
 @given(st.dictionaries(st.sampled_from(sorted(SETTINGS)), anything, max_size=3))
 def test_a_load(changes):
     found = outcome(lambda: OrderedLoad(**{**SETTINGS, **changes}))

@@ -1,13 +1,12 @@
 """Laws of reading a slice, against an oracle that goes record by record."""
 
-import os
 from collections import Counter, deque
 from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.scripted import LogConsumer
 from support.simulated_log import Entry, Ordered, SimulatedLog, span_of
@@ -22,7 +21,6 @@ from airflow_provider_orderedkafka.kafka.read.fetching import Fetch, OverBudget,
 
 LATEST = 20
 TIMES = st.integers(-1, LATEST + 3)
-EXAMPLES = settings(max_examples=int(os.environ.get("ORDEREDKAFKA_EXAMPLES", "150")))
 
 
 class Come(NamedTuple):
@@ -108,7 +106,6 @@ def admitted(progress, chunks):
     return columns(kept)
 
 
-@EXAMPLES
 @given(arrivals())
 def test_a_slice_holds_what_its_bounds_say_in_order_however_it_comes(arrived):
     slice_, come, chunks = arrived
@@ -120,7 +117,6 @@ def test_a_slice_holds_what_its_bounds_say_in_order_however_it_comes(arrived):
     assert ordered.first_violation(slice(0, len(ordered.rank))) is None
 
 
-@EXAMPLES
 @given(arrivals())
 def test_a_stretch_is_finished_only_when_nothing_of_it_can_follow(arrived):
     slice_, come, chunks = arrived
@@ -133,7 +129,6 @@ def test_a_stretch_is_finished_only_when_nothing_of_it_can_follow(arrived):
             assert not (progress.finished()[rank] and held & rest)
 
 
-@EXAMPLES
 @given(arrivals())
 def test_a_stretch_whose_log_was_seen_to_its_limit_is_finished(arrived):
     slice_, _, chunks = arrived
@@ -145,7 +140,6 @@ def test_a_stretch_whose_log_was_seen_to_its_limit_is_finished(arrived):
     assert progress.finished().all()
 
 
-@EXAMPLES
 @given(arrivals(), st.integers(1, 300), st.data())
 def test_batches_of_any_size_hold_each_payload_beside_its_record(arrived, batch_bytes, data):
     slice_, _, chunks = arrived
@@ -195,7 +189,6 @@ def read(log, slice_):
     return [Ordered(time, partitions[rank], offset) for time, rank, offset in rows]
 
 
-@EXAMPLES
 @given(logs(), st.integers(1, 12), st.data())
 def test_what_the_planner_cuts_is_read_exactly_once_and_in_order_with_or_without_retention(log, each, data):
     span = span_of(log, Floor(), LATEST)
@@ -226,7 +219,6 @@ RECORD = 200
 """About what a record takes in memory, so that budgets of a few records are met."""
 
 
-@EXAMPLES
 @given(
     logs(),
     st.integers(1, 12),
@@ -248,7 +240,6 @@ def test_slices_that_one_consumer_fetches_have_each_its_own(log, each, budget, l
     assert not consumer.assigned
 
 
-@EXAMPLES
 @given(logs(), st.integers(1, 12), st.integers(1, 40), st.data(), st.randoms(use_true_random=False))
 def test_what_retention_takes_while_slices_are_fetched_is_counted_and_nothing_else_is_missing(
     log, each, budget, data, chance
@@ -275,7 +266,6 @@ def test_what_retention_takes_while_slices_are_fetched_is_counted_and_nothing_el
     assert all(count <= log.gone_before[partition] - span.start[partition] for partition, count in lost.items())
 
 
-@EXAMPLES
 @given(logs(), st.integers(1, 12), st.randoms(use_true_random=False))
 def test_nothing_is_fetched_twice_where_there_is_memory_for_what_comes_early(log, each, chance):
     slices = Planner(log, span_of(log, Floor(), LATEST)).slices(each, "fail")

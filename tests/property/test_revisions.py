@@ -4,14 +4,13 @@ Each writer reads a list and puts it back with something of its own at the end. 
 there were, in which order.
 """
 
-import os
 import subprocess
 import sys
 from contextlib import suppress
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.interleaving import Actor, Killed
 from support.keeping import FolderStore, Touched
@@ -19,7 +18,6 @@ from support.keeping import FolderStore, Touched
 from airflow_provider_orderedkafka.errors import DocumentError, LedgerChangedError
 from airflow_provider_orderedkafka.loads.ledger import Revisions
 
-EXAMPLES = settings(max_examples=int(os.environ.get("ORDEREDKAFKA_EXAMPLES", "200")))
 WRITERS = "abc"
 RACES = 2_000
 
@@ -51,7 +49,6 @@ def happenings():
     )
 
 
-@EXAMPLES
 @given(what=happenings(), kept=st.integers(1, 3))
 def test_what_is_told_as_written_was_written_on_what_was_read_and_no_reader_goes_back(what, kept):
     folder = FolderStore()

@@ -1,10 +1,11 @@
 """A log in memory that answers like a broker, and the order as its definition says: an oracle without cuts."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from airflow_provider_orderedkafka.core.notation.subscriptions import Discovery, Subscription, Topic, covers
 from airflow_provider_orderedkafka.core.order.cuts import Bound, Floor, Slice, Span, Stretch, counts
 from airflow_provider_orderedkafka.core.order.marks import LogEnd, Seen, digest
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
@@ -150,6 +151,43 @@ class SimulatedLog:
             if begun:
                 highest = max(highest, timestamp) if valid else highest
                 yield Ordered(highest, stretch.partition, offset)
+
+
+class SimulatedKafka:
+    """A cluster with the topics of a `present` log, which all its brokers know, and no consumer groups."""
+
+    servers = "nowhere:1"
+    compacted: frozenset[str] = frozenset()
+    present: SimulatedLog
+
+    def log_end_offsets(self) -> Mapping[TopicPartition, int]:
+        return self.present.ends()
+
+    def discover(self, subscription: Subscription) -> Discovery:
+        found = tuple(sorted(partition for partition in self.present.entries if covers(subscription, partition)))
+        counts = {partition.topic: partition.partition + 1 for partition in found}
+        topics = (Topic(name, f"id-{name}", count, name in self.compacted) for name, count in counts.items())
+        return Discovery("cluster", tuple(topics), found)
+
+    def log_starts(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        return Offsets({partition: self.present.gone_before.get(partition, 0) for partition in partitions})
+
+    def high_ends(self, partitions: Iterable[TopicPartition], _isolation: str) -> Offsets:
+        ends = self.log_end_offsets()
+        return Offsets({partition: ends[partition] for partition in partitions})
+
+    def committed(self, _group: str, _partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return {}
+
+    def log(self, _isolation: str) -> Any:
+        return self.present
+
+    def log_ends(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, LogEnd]:
+        ends = self.log_end_offsets()
+        return self.present.log_ends({partition: ends[partition] for partition in partitions})
+
+    def last_records(self, spans: Mapping[TopicPartition, tuple[int, int]]) -> Mapping[TopicPartition, Seen]:
+        return self.present.last_records(spans)
 
 
 class SteadyLog:

@@ -15,7 +15,6 @@ from confluent_kafka import Message
 
 from airflow_provider_orderedkafka.core.notation.subscriptions import Discovery, Subscription, Topic
 from airflow_provider_orderedkafka.core.order.cuts import Slice
-from airflow_provider_orderedkafka.core.order.marks import LogEnd, Seen
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.core.order.timeline import Answer, BatchSize, Sighting
 from airflow_provider_orderedkafka.errors import DataLossError, DeliveryError
@@ -25,7 +24,7 @@ from airflow_provider_orderedkafka.kafka.read.fetched import Columns, FetchedRec
 from airflow_provider_orderedkafka.kafka.read.fetching import StretchProgress
 from airflow_provider_orderedkafka.kafka.replay.replays import Settled
 from airflow_provider_orderedkafka.kafka.write.producer import PooledProducer
-from support.simulated_log import Entry, SimulatedLog
+from support.simulated_log import Entry, SimulatedKafka, SimulatedLog
 
 MOST_BYTES = 1_500
 """What a record of an output may take, so that rows can be too large."""
@@ -58,7 +57,7 @@ class RememberedSource(NamedTuple):
 
 
 @dataclass
-class Source:
+class Source(SimulatedKafka):
     """Topics that are read. Whoever has a question must `ask` whether settings may be read, which may fail.
 
     `stale` says whether an answer is that of an earlier time, which was `remembered`, and `look_up`, which may fail,
@@ -126,7 +125,8 @@ class Source:
         kept = [each for each in self.present.entries[partition] if each.offset != offset]
         self.present.entries[partition] = kept if offset < self.ends[partition] - 1 else self.present.entries[partition]
 
-    servers = "nowhere:1"
+    def log_end_offsets(self) -> Mapping[TopicPartition, int]:
+        return self.ends
 
     def discover(self, _subscription: Subscription) -> Discovery:
         known, partitions = self.ask(), self.seen().partitions
@@ -149,17 +149,8 @@ class Source:
         self.answered()
         return Offsets({partition: ends.get(partition, 0) for partition in partitions})
 
-    def log_ends(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, LogEnd]:
-        return self.present.log_ends({partition: self.ends[partition] for partition in partitions})
-
-    def last_records(self, spans: Mapping[TopicPartition, tuple[int, int]]) -> Mapping[TopicPartition, Seen]:
-        return self.present.last_records(spans)
-
     def log(self, _isolation: str) -> "Questions":
         return Questions(self)
-
-    def committed(self, _group: str, _partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        return {}
 
     def fetched(self, slice_: Slice, settings: ReadSettings) -> FetchedRecords:
         """The records of a slice, as a fetch catches them."""

@@ -14,7 +14,7 @@ from airflow_provider_orderedkafka.errors import (
     UnreachableError,
 )
 from airflow_provider_orderedkafka.kafka.clients import answers
-from airflow_provider_orderedkafka.kafka.clients.answers import RECHECK_AFTER, Patience, gather, listed, refusal
+from airflow_provider_orderedkafka.kafka.clients.answers import RECHECK_AFTER, Patience, gather, refusal
 
 UNANSWERED = object()
 
@@ -258,11 +258,6 @@ def test_a_doubt_that_is_justified_ends_it():
 
 def test_no_questions_need_no_answers():
     assert ask(Asked()) == {}
-
-
-def test_long_lists_are_shortened():
-    assert listed("abcde") == "a, b, c, d, e"
-    assert listed("abcdefg") == "a, b, c, d, e and 2 more"
 
 
 @pytest.mark.parametrize(

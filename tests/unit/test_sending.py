@@ -41,13 +41,6 @@ def test_records_arrive_in_order_through_a_queue_that_is_too_small():
     assert [value for _, value, *_ in producer.arrived] == [b"%d" % row for row in range(150)]
 
 
-def test_every_column_reaches_the_producer():
-    producer, deliveries = FakeProducer(), Deliveries()
-    one = Chunk(["out"], [b"v"], [b"k"], [3], [9], [{"h": b"x"}], describe=lambda *_: "")
-    lent(producer).send(one, deliveries)
-    assert producer.arrived == [("out", b"v", b"k", 3, 9, {"h": b"x"})]
-
-
 def test_failures_are_counted_and_the_first_is_told_with_its_row():
     producer, deliveries = FakeProducer(refuses=frozenset({b"4", b"7"})), Deliveries()
     with pytest.raises(DeliveryError, match=r"2 records.* row 4") as told:

@@ -1,6 +1,5 @@
 """Durations, start policies and subscriptions, as people write them."""
 
-import json
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -150,12 +149,6 @@ def test_a_timestamp_option_takes_moments_alone():
     assert parse_moment(str(NOON), "startingTimestamp") == Moment(NOON)
     said = refused(parse_moment, "earliest", "startingTimestamp")
     assert said.startswith("'startingTimestamp' must be a moment with a time zone, such as '2026-01-31T12:00:00Z'")
-
-
-@given(st.dictionaries(st.text(min_size=1), st.lists(st.integers(-2, 2**62), min_size=1), min_size=1))
-def test_both_ways_to_write_offsets_mean_the_same(offsets):
-    spark = {topic: {str(p): offset for p, offset in enumerate(array)} for topic, array in offsets.items()}
-    assert parse_start(json.dumps(spark), "start") == parse_start(offsets, "start")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """What a write may be told, and which columns it takes."""
 
-import pickle
 from dataclasses import replace
 
 import pytest
@@ -11,7 +10,6 @@ from airflow_provider_orderedkafka.kafka.write.settings import (
     HEADERS_TYPE,
     SOURCE_TYPE,
     WriteSettings,
-    Written,
     check_columns,
     source_of,
     written_columns,
@@ -107,12 +105,3 @@ def test_settings_that_cannot_be_meant_are_refused(wrong, said):
 
 def test_settings_show_no_secret():
     assert "hunter2" not in repr(replace(TO, config={"sasl.password": "hunter2"}))
-
-
-def test_tallies_add_up():
-    one = Written(rows=3, dead_letters=1, bytes=10, by_topic={"a": 3, "dead": 1})
-    two = Written(rows=2, bytes=5, by_topic={"a": 1, "b": 1})
-    total = Written.total([one, two, Written()])
-    assert total == Written(5, 1, 15, {"a": 4, "b": 1, "dead": 1})
-    assert total.seen == 6
-    assert pickle.loads(pickle.dumps(total)) == total

@@ -8,7 +8,7 @@ unit. So is a duration too long to add to any date.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, fields
 from datetime import timedelta
 from difflib import get_close_matches
@@ -93,6 +93,12 @@ def counted(number: int, noun: str) -> str:
     """How many there are: `1 batch`, `2 batches`, `1,000 rows`."""
     plural = "" if number == 1 else "es" if noun.endswith("ch") else "s"
     return f"{number:,} {noun}{plural}"
+
+
+def listed(things: Sequence[object], most: int = 5) -> str:
+    """Some things by name, and how many more."""
+    named = ", ".join(map(str, things[:most]))
+    return named if len(things) <= most else f"{named} and {len(things) - most:,} more"
 
 
 def shown(value: Any) -> str:

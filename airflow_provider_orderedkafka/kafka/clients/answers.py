@@ -17,6 +17,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 
+from ...core.notation.spelling import listed
 from ...core.order.positions import TopicPartition
 from ...errors import AccessDeniedError, CredentialsError, OrderedKafkaError, UnknownTopicError, UnreachableError
 from .config import client_config
@@ -129,7 +130,6 @@ _LATER_LOOKS: Final = 1.5
 _LOOK: Final = 0.25
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 0.5
-_NAMED: Final = 5
 
 UNKNOWN: Final = {
     KafkaError.UNKNOWN_TOPIC_OR_PART,
@@ -380,9 +380,3 @@ def _of_tls(config: Mapping[str, str], seconds: float) -> str:
     except (OSError, ValueError):
         return ""
     return f" TLS is spoken there: it has to be {'SASL_SSL' if 'sasl' in protocol else 'SSL or SASL_SSL'}"
-
-
-def listed(things: Sequence[object]) -> str:
-    """Some things by name, and how many more."""
-    named = ", ".join(map(str, things[:_NAMED]))
-    return named if len(things) <= _NAMED else f"{named} and {len(things) - _NAMED} more"

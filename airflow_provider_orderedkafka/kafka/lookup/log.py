@@ -27,12 +27,13 @@ from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, KafkaError, KafkaException,
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from ...core.documents import Isolation
+from ...core.notation.spelling import listed
 from ...core.order.cuts import Bound, counts
 from ...core.order.marks import NOT_KNOWN, Seen, digest
 from ...core.order.positions import TopicPartition
 from ...core.order.timeline import Answer, BatchSize, Sighting
 from ...errors import AccessDeniedError, DataLossError, OrderedKafkaError, UnknownTopicError, UnreachableError
-from ..clients.answers import DEADLINE, RECHECK_AFTER, UNKNOWN, listed, refusal
+from ..clients.answers import DEADLINE, RECHECK_AFTER, UNKNOWN, refusal
 from ..clients.pools import PROTOCOL, PooledConsumer, ReadSettings, pooled_consumer
 from .topics import first_at, newest, recheck
 

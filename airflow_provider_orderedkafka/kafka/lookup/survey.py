@@ -1,6 +1,10 @@
 """What a load asks of a cluster: `Kafka` is the port, `Brokers` asks the brokers of a configuration.
 
-`survey` asks for everything that the next range depends on; `resolve_start` resolves a `Start` to offsets, now.
+`survey` asks for everything that the next range depends on; a `StartResolver` resolves a `Start` to offsets, now.
+
+Marks of places are made and compared here: whether a log is still the one in which a place was found. There are three
+answers: the same; another one, and where the two part; not known, where retention or compaction took the record, which
+stops nothing.
 """
 
 import sys
@@ -10,20 +14,18 @@ from typing import Final, Protocol
 
 from ...core.documents import Isolation
 from ...core.next_range import Deleted, Ends, Survey, deleted_at
-from ...core.notation.spelling import counted
+from ...core.notation.spelling import counted, listed
 from ...core.notation.starts import EARLIEST, LATEST, Ago, ByTopic, Committed, Earliest, Explicit, Latest, Moment, Start
 from ...core.notation.subscriptions import Assigned, Discovery, Subscription, Topic
 from ...core.order.cuts import FUTURE_TOLERANCE, NO_FLOOR, Bound, Floor, Place
-from ...core.order.marks import LogEnd, Seen
+from ...core.order.marks import NOT_KNOWN, SAME, Compared, LogEnd, Mark, Seen
 from ...core.order.positions import Offsets, TopicPartition
 from ...core.order.timeline import PATIENCE, Log
 from ...core.pacing import Terms
 from ...errors import DataLossError, NotYetError, SettingError
-from ..clients.answers import listed
 from ..clients.config import SERVERS
 from . import topics
 from .log import KafkaLog
-from .marks import compared
 
 
 class Kafka(Protocol):
@@ -100,20 +102,43 @@ class ResolvedStart:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """The context of resolving. `clamp` moves a deleted offset to the log's start, with a remark.
+class StartResolver:
+    """Finds the offsets that a start means for these partitions at the moment `now`.
 
-    `word` is "start" or "end" in errors: an end can be given like a start.
+    The settings of the partitions' `topics` tell what retention cannot have deleted. `clamp` moves a deleted offset to
+    the log's start, with a remark. `word` is "start" or "end" in errors: an end can be given like a start.
     """
 
     kafka: Kafka
-    partitions: tuple[TopicPartition, ...]
+    partitions: Sequence[TopicPartition]
     now: int
-    isolation: Isolation
-    latest: int
-    clamp: bool
-    word: str
-    topics: Sequence[Topic]
+    isolation: Isolation = "read_committed"
+    future_tolerance: int = FUTURE_TOLERANCE
+    clamp: bool = False
+    word: str = "start"
+    topics: Sequence[Topic] = ()
+
+    def resolve(self, start: Start) -> ResolvedStart:
+        """A time that is still to come raises NotYetError.
+
+        An offset that retention has deleted raises DataLossError, or is moved to the log's start by `clamp`. An offset
+        beyond the high end, or a missing partition, raises SettingError; one that does not exist UnknownTopicError.
+        """
+        match start:
+            case Earliest():
+                return ResolvedStart(self.log_starts())
+            case Latest():
+                return ResolvedStart(self.high_ends())
+            case Committed(group):
+                return _committed(self, group)
+            case Moment(time):
+                return _at(self, time)
+            case Ago():
+                return _at(self, start.at(self.now).time)
+            case Explicit(offsets):
+                return _explicit(self, dict(offsets))
+            case ByTopic(starts):
+                return _by_topic(self, dict(starts))
 
     def log_starts(self) -> Offsets:
         return self.kafka.log_starts(self.partitions)
@@ -122,48 +147,7 @@ class _Place:
         return self.kafka.high_ends(self.partitions, self.isolation)
 
 
-def resolve_start(
-    kafka: Kafka,
-    start: Start,
-    partitions: Sequence[TopicPartition],
-    now: int,
-    *,
-    isolation: Isolation = "read_committed",
-    future_tolerance: int = FUTURE_TOLERANCE,
-    clamp: bool = False,
-    word: str = "start",
-    topics: Sequence[Topic] = (),
-) -> ResolvedStart:
-    """The offsets that `start` means for these partitions at the moment `now`.
-
-    The settings of the partitions' `topics` tell what retention cannot have deleted.
-    A time that is still to come raises NotYetError.
-    An offset that retention has deleted raises DataLossError, or is moved to the log's start by `clamp`. An offset
-    beyond the high end, or a missing partition, raises SettingError; one that does not exist UnknownTopicError.
-    """
-    place = _Place(kafka, tuple(partitions), now, isolation, now + future_tolerance, clamp, word, topics)
-    return _resolved(place, start)
-
-
-def _resolved(place: _Place, start: Start) -> ResolvedStart:
-    match start:
-        case Earliest():
-            return ResolvedStart(place.log_starts())
-        case Latest():
-            return ResolvedStart(place.high_ends())
-        case Committed(group):
-            return _committed(place, group)
-        case Moment(time):
-            return _at(place, time)
-        case Ago():
-            return _at(place, start.at(place.now).time)
-        case Explicit(offsets):
-            return _explicit(place, dict(offsets))
-        case ByTopic(starts):
-            return _by_topic(place, dict(starts))
-
-
-def _by_topic(place: _Place, starts: Mapping[str, Start]) -> ResolvedStart:
+def _by_topic(place: StartResolver, starts: Mapping[str, Start]) -> ResolvedStart:
     """Topics with the same start are asked about together."""
     read = {partition.topic for partition in place.partitions}
     if odd := sorted(read ^ starts.keys()):
@@ -174,14 +158,14 @@ def _by_topic(place: _Place, starts: Mapping[str, Start]) -> ResolvedStart:
     deleted: list[Deleted] = []
     for start in dict.fromkeys(starts.values()):
         some = tuple(partition for partition in place.partitions if starts[partition.topic] == start)
-        resolved = _resolved(replace(place, partitions=some), start)
+        resolved = replace(place, partitions=some).resolve(start)
         found.update(resolved.offsets)
         remarks += resolved.remarks
         deleted += resolved.deleted
     return ResolvedStart(Offsets(found), tuple(remarks), tuple(deleted))
 
 
-def _at(place: _Place, time: int) -> ResolvedStart:
+def _at(place: StartResolver, time: int) -> ResolvedStart:
     """The first visible record at or after the time, or else the high end; and where older ones may be gone."""
     if place.word == "start" and time > place.now:
         raise NotYetError(
@@ -191,7 +175,7 @@ def _at(place: _Place, time: int) -> ResolvedStart:
     log = place.kafka.log(place.isolation)
     index, ends = log.first_at(place.partitions, [time])[0], place.high_ends()
     bounds = {partition: Bound(answer.offset, time) for partition, answer in index.items()}
-    seen = log.look(bounds, ends, place.latest, sys.maxsize)
+    seen = log.look(bounds, ends, place.now + place.future_tolerance, sys.maxsize)
     found = {partition: sighting.offset for partition, sighting in seen.items() if sighting.offset is not None}
     if place.word != "start":  # what lies behind an end is not asked for
         return ResolvedStart(ends.updated(found))
@@ -199,7 +183,7 @@ def _at(place: _Place, time: int) -> ResolvedStart:
     return ResolvedStart(ends.updated(found), deleted.remarks, (deleted,))
 
 
-def _committed(place: _Place, group: str) -> ResolvedStart:
+def _committed(place: StartResolver, group: str) -> ResolvedStart:
     """A partition that the group never committed is new to it, and starts at 0."""
     found = place.kafka.committed(group, place.partitions)
     if not found:
@@ -215,7 +199,7 @@ def _committed(place: _Place, group: str) -> ResolvedStart:
     return ResolvedStart(checked.offsets, (remark, *checked.remarks))
 
 
-def _explicit(place: _Place, wanted: dict[TopicPartition, int]) -> ResolvedStart:
+def _explicit(place: StartResolver, wanted: dict[TopicPartition, int]) -> ResolvedStart:
     if odd := sorted(set(wanted) - set(place.partitions)):
         place.kafka.discover(Assigned(tuple(odd)))  # raises for one that does not exist
         raise SettingError(f"the {place.word} names {listed(odd)}, which is not among what is read: leave it out")
@@ -227,7 +211,7 @@ def _explicit(place: _Place, wanted: dict[TopicPartition, int]) -> ResolvedStart
     return _checked(place, f"the {place.word} is", wanted)
 
 
-def _checked(place: _Place, what: str, wanted: Mapping[TopicPartition, int]) -> ResolvedStart:
+def _checked(place: StartResolver, what: str, wanted: Mapping[TopicPartition, int]) -> ResolvedStart:
     """Resolve "earliest" and "latest"; other offsets must lie within the log."""
     starts, ends = place.log_starts(), place.high_ends()
     found, remarks = {}, []
@@ -288,9 +272,8 @@ def resolve(
     kafka: Kafka, terms: Terms, asked: Start, found: Discovery, now: int, *, word: str = "start"
 ) -> ResolvedStart:
     """The offsets of a start, or of an end given like one, in these topics and with these terms."""
-    return resolve_start(
+    resolver = StartResolver(
         kafka,
-        asked,
         found.partitions,
         now,
         isolation=terms.isolation,
@@ -299,6 +282,7 @@ def resolve(
         word=word,
         topics=found.topics,
     )
+    return resolver.resolve(asked)
 
 
 def readable_ends(
@@ -326,3 +310,55 @@ def _open_since(log: Log, stable: Offsets, held: Offsets, latest: int, floor: Fl
     seen = log.look(bounds, held, latest, PATIENCE).values()
     found = (sighting for sighting in seen if sighting.offset is not None and not sighting.gave_up)
     return min((sighting.timestamp for sighting in found), default=None)
+
+
+REACH: Final = 16
+"""How many offsets before a place are looked at: where transactions end there is no record."""
+
+
+def marked(kafka: Kafka, place: Place) -> Place:
+    """The place with a mark in each partition that has anything before it; one has no hash where no record is there."""
+    bare = {p: offset for p, offset in place.offsets.items() if offset > 0 and str(p) not in place.marks}
+    if not bare:
+        return place
+    ends = kafka.log_ends(bare)  # before the records: what a later leader tells has a higher epoch
+    found = kafka.last_records({p: (max(at - REACH, 0), min(at, ends[p].offset)) for p, at in bare.items()})
+    last = {p: found.get(p, Seen(at - 1, NOT_KNOWN, "")) for p, at in bare.items()}
+    return place.with_marks({p: Mark(ends[p].epoch, seen.offset, seen.digest) for p, seen in last.items()})
+
+
+def compared(kafka: Kafka, place: Place, partitions: Iterable[TopicPartition], *, always: bool = False) -> Compared:
+    """Whether the logs of these partitions are still those of the place.
+
+    A record is looked at where there was an election, or `always`: a whole cluster that was restored may count its
+    elections again.
+    """
+    known = place.marked
+    marks = {p: known[p] for p in partitions if p in known}
+    if not marks:
+        return SAME
+    ends = kafka.log_ends(marks)
+    elected = {p for p, m in marks.items() if ends[p].epoch == NOT_KNOWN or ends[p].epoch != m.epoch}
+    asked = {p: m for p, m in marks.items() if p in elected or (always and m.digest)}
+    there = {p: m.offset for p, m in asked.items() if m.offset < ends[p].offset}
+    seen = kafka.last_records({p: (offset, offset + 1) for p, offset in there.items()}) if there else {}
+    other = {p: m for p, m in asked.items() if p not in there or (p in seen and _is_other(seen[p], m))}
+    parted = {p: _parting(kafka, p, mark, ends[p]) for p, mark in other.items()}
+    return Compared(parted, tuple(p for p in there if p not in parted and not (p in seen and marks[p].digest)))
+
+
+def _is_other(seen: Seen, mark: Mark) -> bool:
+    return seen.epoch > mark.epoch >= 0 or mark.digest not in {"", seen.digest}
+
+
+def _parting(kafka: Kafka, partition: TopicPartition, mark: Mark, end: LogEnd) -> int:
+    """Where the log has become another one, at the latest: the first record of a later leader, found by halving."""
+    low, high = kafka.log_starts([partition])[partition], min(mark.offset, end.offset)
+    while low < high:
+        middle = (low + high) // 2
+        seen = kafka.last_records({partition: (middle, middle + 1)}).get(partition)
+        if seen is not None and seen.epoch > mark.epoch:
+            high = middle
+        else:
+            low = middle + 1
+    return high

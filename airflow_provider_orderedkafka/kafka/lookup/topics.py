@@ -26,13 +26,13 @@ from confluent_kafka.admin import ConfigResource, OffsetSpec, ResourceType
 
 from ...core.documents import Isolation
 from ...core.next_range import created_again
-from ...core.notation.spelling import meant
+from ...core.notation.spelling import listed, meant
 from ...core.notation.subscriptions import Assigned, Discovery, Matching, Named, Subscription, Topic
 from ...core.order.marks import NOT_KNOWN, LogEnd
 from ...core.order.positions import Offsets, TopicPartition
 from ...core.order.timeline import Answer
 from ...errors import AccessDeniedError, OrderedKafkaError, TopicChangedError, UnknownTopicError, UnreachableError
-from ..clients.answers import DEADLINE, UNKNOWN, Patience, at_once, gather, listed
+from ..clients.answers import DEADLINE, UNKNOWN, Patience, at_once, gather
 from ..clients.config import client_config, new_client
 from ..clients.pools import Admin, admin
 
@@ -338,8 +338,7 @@ class _Question(NamedTuple):
 
 
 def log_starts(config: Mapping[str, str], partitions: Iterable[TopicPartition]) -> Offsets:
-    questions = [_Question("earliest", partition) for partition in partitions]
-    return _as_offsets(_ask(config, questions, "read_uncommitted", Patience(DEADLINE, "the log start of")))
+    return _as_offsets(_of_each(config, partitions, "earliest", Patience(DEADLINE, "the log start of")))
 
 
 def high_ends(
@@ -348,15 +347,13 @@ def high_ends(
     isolation: Isolation = "read_committed",
     deadline: float = DEADLINE,
 ) -> Offsets:
-    questions = [_Question("latest", partition) for partition in partitions]
-    return _as_offsets(_ask(config, questions, isolation, Patience(deadline, "the high end of")))
+    return _as_offsets(_of_each(config, partitions, "latest", Patience(deadline, "the high end of"), isolation))
 
 
 def log_ends(config: Mapping[str, str], partitions: Iterable[TopicPartition]) -> dict[TopicPartition, LogEnd]:
     """Where each log ends, and its leader's epoch."""
-    questions = [_Question("latest", partition) for partition in partitions]
-    answers = _ask(config, questions, "read_uncommitted", Patience(DEADLINE, "the end of"))
-    return {question.partition: LogEnd(answer.offset, answer.epoch) for question, answer in answers.items()}
+    answers = _of_each(config, partitions, "latest", Patience(DEADLINE, "the end of"))
+    return {partition: LogEnd(answer.offset, answer.epoch) for partition, answer in answers.items()}
 
 
 def newest(
@@ -366,9 +363,8 @@ def newest(
 
     Brokers say none of a partition that is empty, nor of one whose newest record stands above the high watermark.
     """
-    questions = [_Question("newest", partition) for partition in partitions]
-    answers = _ask(config, questions, "read_uncommitted", Patience(deadline, "the highest timestamp of"))
-    return {question.partition: Answer(*answer[:2]) for question, answer in answers.items() if answer.offset >= 0}
+    answers = _of_each(config, partitions, "newest", Patience(deadline, "the highest timestamp of"))
+    return {partition: Answer(*answer[:2]) for partition, answer in answers.items() if answer.offset >= 0}
 
 
 def first_at(
@@ -397,13 +393,24 @@ def committed(
     return {partition: commit.offset for partition, commit in commits.items()}
 
 
-def _as_offsets(answers: Mapping[_Question, "_Told"]) -> Offsets:
-    return Offsets({question.partition: answer.offset for question, answer in answers.items()})
+def _as_offsets(answers: Mapping[TopicPartition, "_OffsetAnswer"]) -> Offsets:
+    return Offsets({partition: answer.offset for partition, answer in answers.items()})
+
+
+def _of_each(
+    config: Mapping[str, str],
+    partitions: Iterable[TopicPartition],
+    when: _Kind,
+    patience: Patience,
+    isolation: Isolation = "read_uncommitted",
+) -> "dict[TopicPartition, _OffsetAnswer]":
+    answers = _ask(config, [_Question(when, partition) for partition in partitions], isolation, patience)
+    return {question.partition: answer for question, answer in answers.items()}
 
 
 def _ask(
     config: Mapping[str, str], questions: Sequence[_Question], isolation: Isolation, patience: Patience
-) -> "dict[_Question, _Told]":
+) -> "dict[_Question, _OffsetAnswer]":
     asked = admin(config)
 
     def ask(some: Sequence[_Question], seconds: float) -> list[_Sent]:
@@ -418,7 +425,7 @@ def _ask(
     return gather(asked, ask, questions, patience, recheck=recheck, whom=leaders)
 
 
-class _Told(NamedTuple):
+class _OffsetAnswer(NamedTuple):
     """Kafka's answer, with the epoch of the leader or, for a time, of the record."""
 
     offset: int
@@ -432,11 +439,13 @@ class _Sent:
     def __init__(self, future: Future[Any]) -> None:
         self._future = future
 
-    def result(self, timeout: float | None = None) -> _Told:
+    def result(self, timeout: float | None = None) -> _OffsetAnswer:
         found = self._future.result(timeout)
         if found.offset == OFFSET_INVALID:
             raise KafkaException(KafkaError(KafkaError._TRANSPORT, "the connection was lost before the answer came"))
-        return _Told(found.offset, found.timestamp, NOT_KNOWN if found.leader_epoch is None else found.leader_epoch)
+        return _OffsetAnswer(
+            found.offset, found.timestamp, NOT_KNOWN if found.leader_epoch is None else found.leader_epoch
+        )
 
 
 def _sent(asked: Admin, questions: Sequence[_Question], isolation: Isolation, seconds: float) -> list[_Sent]:

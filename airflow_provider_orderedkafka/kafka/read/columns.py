@@ -13,6 +13,7 @@ with the header's value, so that its record can be read.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, compress
 from typing import Any, Final
 
 import numpy as np
@@ -108,10 +109,25 @@ HEADERS: Final = pa.list_(pa.field("element", _HEADER))
 
 @dataclass(frozen=True, slots=True)
 class Headers:
-    """The headers of each record, or None, and their size in bytes."""
+    """The headers of each record, or None; their size in bytes, and how many they are."""
 
     lists: Lists
-    sizes: NDArray[np.int64]
+    sizes: Ints
+    counts: Ints
+
+    @classmethod
+    def of(cls, lists: Lists) -> "Headers":
+        sizes = [sum(len(name) + len(value or b"") for name, value in each or ()) for each in lists]
+        return cls(lists, np.array(sizes, np.int64), np.array([len(each or ()) for each in lists], np.int64))
+
+    def only(self, which: NDArray[np.bool_]) -> "Headers":
+        return Headers(list(compress(self.lists, which.tolist())), self.sizes[which], self.counts[which])
+
+    @classmethod
+    def joined(cls, parts: "Sequence[Headers]") -> "Headers":
+        lists = list(chain.from_iterable(part.lists for part in parts))
+        sizes, counts = (np.concatenate([getattr(part, name) for part in parts]) for name in ("sizes", "counts"))
+        return cls(lists, sizes, counts)
 
     def array(self, places: NDArray[np.intp]) -> Any:
         return pa.array([self.lists[at] for at in places.tolist()], HEADERS)
@@ -140,8 +156,21 @@ class Payloads:
     data: NDArray[np.object_]
     sizes: Ints
 
-    def take(self, places: NDArray[np.intp]) -> "Payloads":
+    @classmethod
+    def of(cls, payloads: Sequence[bytes | None]) -> "Payloads":
+        try:
+            sizes = np.fromiter(map(len, payloads), np.int64, len(payloads))  # type: ignore[arg-type]
+        except TypeError:  # one of them is null
+            sizes = np.array([-1 if payload is None else len(payload) for payload in payloads], np.int64)
+            payloads = [payload or b"" for payload in payloads]
+        return cls(np.fromiter(payloads, np.object_, len(payloads)), sizes)
+
+    def take(self, places: NDArray[np.intp] | NDArray[np.bool_]) -> "Payloads":
         return Payloads(self.data[places], self.sizes[places])
+
+    @classmethod
+    def joined(cls, parts: "Sequence[Payloads]") -> "Payloads":
+        return cls(np.concatenate([part.data for part in parts]), np.concatenate([part.sizes for part in parts]))
 
     def array(self) -> Any:
         return pa.array(self.data, pa.binary(), mask=self.sizes < 0)
@@ -258,12 +287,10 @@ class BatchBuilder:
         following[self._ordered.rank[rows]] = self._ordered.offset[rows] + 1  # of several rows, the last one's stays
         return {partition: int(offset) for partition, offset in zip(self._all, following, strict=True) if offset >= 0}
 
-    def last(self, rows: slice) -> Position:
-        """Where the last of these rows is in the order."""
-        at = rows.stop - 1
-        return Position(
-            int(self._ordered.order_time[at]), self._all[self._ordered.rank[at]], int(self._ordered.offset[at])
-        )
+    def position(self, row: int) -> Position:
+        """Where a row is in the order."""
+        ordered = self._ordered
+        return Position(int(ordered.order_time[row]), self._all[ordered.rank[row]], int(ordered.offset[row]))
 
     def batch(self, rows: slice) -> Any:
         columns = [self.column(name, rows) for name in self.schema.names]

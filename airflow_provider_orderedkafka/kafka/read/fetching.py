@@ -29,11 +29,8 @@ from ...errors import DataLossError
 from ..clients.pools import PooledConsumer, ReadSettings
 from ..lookup.log import PartitionEvent, PartitionEvents, What
 from ..lookup.topics import recheck
-from .columns import counting
-from .fetched import Columns, FetchedRecords, Part
-
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+from .columns import Ints, counting
+from .fetched import Bools, Columns, FetchedRecords, Part
 
 # A record without a timestamp that counts satisfies a bound without a time, and no other.
 _ANY_TIME = -3

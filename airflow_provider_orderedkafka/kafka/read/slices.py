@@ -54,15 +54,15 @@ def read_slice(
         for piece, fetched in _pieces(slice_, fetching_settings, resplit):
             part = fetched.joined()
             ordered = arrange(piece, part.columns.rank, part.columns.offset, part.columns.timestamp)
-            tally.beyond += _beyond(piece, ordered)
             builder = BatchBuilder(piece, part.arrivals(), ordered, settings.columns)
+            tally.beyond += _beyond(piece, ordered, builder)
             tally.lose(fetched.lost)
             for partition, count in fetched.lost.items():
                 _log.warning(
                     "%s: retention took %s offsets before they were read; reading goes on behind them", partition, count
                 )
             for rows in builder.spans(settings.batch_bytes):
-                last = _check_order(piece, ordered, rows, last)
+                last = _check_order(builder, ordered, rows, last)
                 batch = make(builder, rows)
                 _count(tally, piece, ordered, rows, builder.payload(rows))
                 yield batch
@@ -144,7 +144,7 @@ def _pieces(slice_: Slice, settings: ReadSettings, resplit: Resplit | None) -> I
         yield from _pieces(piece, settings, again)
 
 
-def _beyond(piece: Slice, ordered: Ordered) -> int:
+def _beyond(piece: Slice, ordered: Ordered, builder: BatchBuilder) -> int:
     """How many records belong behind the end of their batch; UnreachableError if some do behind that of their slice.
 
     So it is where a broker was asked for a time that had fewer records than there were. Cut anew, a slice ends
@@ -152,8 +152,7 @@ def _beyond(piece: Slice, ordered: Ordered) -> int:
     """
     found = _behind(piece, piece.close, ordered)
     if piece.close is not None and found.size:
-        partitions = [stretch.partition for stretch in piece.stretches]
-        record = _place(ordered, partitions, int(found[0]))
+        record = builder.position(int(found[0]))
         raise UnreachableError(
             f"{record.partition.at(record.offset)} has the order time {record.order_time}, where its slice was to end "
             f"before {piece.close.limit(record.partition)}: the broker that was asked for times is behind, and does "
@@ -169,24 +168,19 @@ def _behind(piece: Slice, close: Close | None, ordered: Ordered) -> NDArray[np.i
     return np.flatnonzero(ordered.order_time >= limits[ordered.rank])
 
 
-def _check_order(piece: Slice, ordered: Ordered, rows: slice, last: Position | None) -> Position:
-    partitions = [stretch.partition for stretch in piece.stretches]
+def _check_order(builder: BatchBuilder, ordered: Ordered, rows: slice, last: Position | None) -> Position:
     wrong = ordered.first_violation(rows)
     if wrong is not None:
-        raise _violation(_place(ordered, partitions, wrong), _place(ordered, partitions, wrong + 1))
-    first = _place(ordered, partitions, rows.start)
+        raise _violation(builder.position(wrong), builder.position(wrong + 1))
+    first = builder.position(rows.start)
     if last is not None and not last < first:
         raise _violation(last, first)
-    return _place(ordered, partitions, rows.stop - 1)
+    return builder.position(rows.stop - 1)
 
 
 def _violation(before: Position, after: Position) -> OrderViolationError:
     wrong = f"{after} came out after {before}: they are not in order; please report it"
     return OrderViolationError(wrong, **after.partition._asdict(), offset=after.offset)
-
-
-def _place(ordered: Ordered, partitions: list[TopicPartition], row: int) -> Position:
-    return Position(int(ordered.order_time[row]), partitions[ordered.rank[row]], int(ordered.offset[row]))
 
 
 def _count(tally: ReadTally, piece: Slice, ordered: Ordered, rows: slice, payload: int) -> None:

@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 from ...core.order.cuts import Slice
 from ...core.order.positions import TopicPartition
 from ..provenance import ORDINAL, WHOLE_RECORD, SourceColumns
-from ..write.rows import Ints, Ordinals, Position, Source, with_ordinals
+from ..read.columns import Ints
+from ..write.rows import Ordinals, Position, Source, with_ordinals
 
 Rows = dict[tuple[TopicPartition, int], Ints]
 """Offsets in their order, each once, by partition and ordinal."""

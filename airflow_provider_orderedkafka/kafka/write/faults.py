@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 
 from ...errors import UnknownTopicError
 from ..lookup.survey import Brokers
-from ..read.columns import nulls
-from .rows import EPOCH, MOST_HEADERS, NO_PARTITION, NOW, Ints, Rows, dictionary
+from ..read.columns import Ints, nulls
+from .rows import EPOCH, MOST_HEADERS, NO_PARTITION, NOW, Rows, dictionary
 from .settings import OutputTopic, WriteSettings, look_up_outputs
 
 FORMAT_BYTES: Final = 100

@@ -202,10 +202,14 @@ class PooledProducer:
             self.producer.purge(in_queue=True, in_flight=False)
 
     def discard(self) -> None:
-        with suppress(*_GAVE_UP):
-            self.producer.purge()
-            self.producer.flush(_POLL_SECONDS)
-        self.producer.close()
+        """Close the producer; an error before that must not be replaced by one from here."""
+        try:
+            with suppress(*_GAVE_UP):
+                self.producer.purge()
+                self.producer.flush(_POLL_SECONDS)
+            self.producer.close()
+        except Exception as error:  # noqa: BLE001 - logged
+            _log.warning("closing a producer: %s", error)
 
     def _fill(self, chunk: Chunk, sent: int, failed: Callable[[Any, Any], None]) -> int:
         """Enqueue from row `sent` on; return where the queue was full, or the end. No bytecode runs for a row."""
@@ -389,7 +393,7 @@ class ProducerPool:
                 pooled.idle.daemon = True
                 pooled.idle.start()
         if last and pooled.broken:
-            _discard(pooled)
+            pooled.discard()
 
     def _close_idle(self, pooled: PooledProducer, seconds: float) -> None:
         with self._pooled.held() as kept:
@@ -398,15 +402,7 @@ class ProducerPool:
             for key in [key for key, each in kept.items() if each is pooled]:
                 del kept[key]
         _log.info("closing the producer of %s: idle for %g s", pooled.config.get("bootstrap.servers"), seconds)
-        _discard(pooled)
-
-
-def _discard(pooled: PooledProducer) -> None:
-    """Close a producer; an error before that must not be replaced by one from here."""
-    try:
         pooled.discard()
-    except Exception as error:  # noqa: BLE001 - logged
-        _log.warning("closing a producer: %s", error)
 
 
 POOL: Final = ProducerPool()

@@ -27,11 +27,9 @@ from ..provenance import (
     SourceColumns,
     range_prefix,
 )
-from ..read.columns import Payloads, Records, as_array, as_list, nulls, sizes
+from ..read.columns import Ints, Payloads, Records, as_array, as_list, nulls, sizes
 from .producer import Chunk
 from .settings import WriteSettings, used_columns
-
-Ints = NDArray[np.int64]
 
 NOWHERE: Final = -1
 REMEMBERED: Final = 200_000

@@ -39,21 +39,10 @@ from ...core.lanes import Partitioner, Placement
 from ...errors import OrderViolationError, RowError, SettingError
 from ..lookup.survey import Brokers, Kafka
 from ..provenance import ERROR_HEADER, HEADER, SEQUENCE
-from ..read.columns import Records, as_array, as_list, nulls, sizes
+from ..read.columns import Ints, Records, as_array, as_list, nulls, sizes
 from .faults import Targets, find_faults
 from .producer import Chunk, Deliveries, PooledProducer, producer_config
-from .rows import (
-    MOST_HEADERS,
-    NO_PARTITION,
-    NOW,
-    Ints,
-    Rows,
-    Stamp,
-    columns_of,
-    header_lists,
-    sendable,
-    without_provenance,
-)
+from .rows import MOST_HEADERS, NO_PARTITION, NOW, Rows, Stamp, columns_of, header_lists, sendable, without_provenance
 from .settings import Column, OutputTopic, WriteSettings, Written, check_columns, look_up_outputs, with_limits
 
 _log = logging.getLogger(__name__)

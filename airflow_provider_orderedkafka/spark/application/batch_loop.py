@@ -43,7 +43,7 @@ from ...errors import (
     StateError,
     TaskFailedError,
 )
-from ...kafka.lookup.marks import marked
+from ...kafka.lookup.survey import marked
 from ...kafka.lookup.topics import check_ids
 from ..lanes.frames import RangeFrames
 from ..lanes.limit import RowLimit

@@ -38,8 +38,7 @@ from ...core.order.positions import Offsets, Position, TopicPartition
 from ...core.order.timeline import Log
 from ...core.pacing import Pace, Since, Terms, WayOut
 from ...errors import SettingError
-from ...kafka.lookup.marks import compared, marked
-from ...kafka.lookup.survey import NOWHERE, Brokers, Kafka, resolve, survey
+from ...kafka.lookup.survey import NOWHERE, Brokers, Kafka, compared, marked, resolve, survey
 from ...kafka.lookup.topics import show_place
 from .options import SourceOptions
 from .reading import read_batches, read_settings
