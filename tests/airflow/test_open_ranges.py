@@ -11,7 +11,6 @@ from support.bench import steps_of
 from support.messages import says
 
 from airflow_provider_orderedkafka import context
-from airflow_provider_orderedkafka.core.codec import canonical
 
 TO_WHAT_IS_ASKED = 'to=KafkaOutput("{{ dag_run.conf.to }}")'
 ENDED = dict.fromkeys(("wait", "resolve", "load", "commit"), "success")
@@ -47,13 +46,6 @@ def outputs(bench):
     return [entry["job"]["to"]["topic"] for entry in bench.diary]
 
 
-def test_a_range_goes_on_at_an_output_that_is_a_template_once_a_batch_is_noted(loading, bench):
-    assert loading.run(TO_WHAT_IS_ASKED, "note 75", to=bench.output)[0]["load"] == "failed"
-    assert loading.run(TO_WHAT_IS_ASKED, to=bench.output)[0] == ENDED
-    assert outputs(bench) == [bench.output] * 2
-    assert len({entry["range"] for entry in bench.diary}) == 1
-
-
 def test_a_run_whose_template_says_another_place_finishes_a_range_where_it_was_begun(loading, bench, topics):
     from airflow.models.asset import AssetEvent
     from airflow.utils.session import create_session
@@ -79,13 +71,6 @@ def test_a_template_that_the_dag_says_otherwise_is_refused_once_a_batch_is_noted
     said = capsys.readouterr().out
     assert says(said, "'{{ dag_run.conf.to }}', ... '{{ dag_run.conf.other }}'")
     assert loading.ledger.open.attempt == 1
-
-
-def test_what_looks_like_a_template_in_a_schema_reaches_the_application_as_it_is_written(loading, bench):
-    schema = canonical({"type": "record", "name": "R", "doc": "{{ ds }} {% if %} }}", "fields": []})
-    rows = f"decode=Decode(value=Avro(schema={schema!r}))"
-    assert loading.run(f"to=KafkaOutput({bench.output!r})", rows=rows)[0] == ENDED
-    assert bench.diary[0]["job"]["rows"]["decode"]["value"]["schema"] == schema
 
 
 def test_application_and_ledger_agree_on_the_first_place_of_a_range_whose_checkpoint_is_moved(loading, bench):

@@ -5,9 +5,8 @@ from dataclasses import fields
 
 import pytest
 from support.loop import a_range
-from support.messages import naming, says
+from support.messages import says
 
-import airflow_provider_orderedkafka as package
 from airflow_provider_orderedkafka.core.codec import encode, packed
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.hooks.launching import options_for, packaged_for
@@ -49,26 +48,6 @@ CLUSTER = ("--checkpoint", "/c", "--option", "kafka.bootstrap.servers=b:9092", "
 )
 def test_an_output_is_named_in_one_text(text, output):
     assert named(text) == output
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("orders-ordered", "'<format>:<name>' ... 'orders-ordered'"),
-        ("icberg:lake.shop.orders", "'icberg ... 'iceberg'"),
-        ("topic:two words", "'two words'"),
-        ("parquet:lake/orders", "path ... 'lake/orders'"),
-        ("delta:", "'catalog.schema.table'"),
-    ],
-)
-def test_a_text_that_names_no_output_is_refused_with_what_is_wrong(text, said):
-    with pytest.raises(SettingError, match=naming(said)):
-        named(text)
-
-
-def test_they_are_imported_from_the_package():
-    assert package.IcebergOutput is IcebergOutput
-    assert {"KafkaOutput", "IcebergOutput", "DeltaOutput", "FilesOutput"} <= set(package.__all__)
 
 
 @pytest.mark.parametrize("output", OUTPUTS, ids=repr)
@@ -249,19 +228,6 @@ def test_the_second_cluster_s_secrets_go_by_the_environment_and_its_options_reac
     assert found.source.kafka.servers == "first:9092"
     assert found.cluster == {"bootstrap.servers": "second:9092", "sasl.password": "secret"}
     assert "secret" not in repr(found)
-
-
-def test_on_a_cluster_the_second_cluster_s_secrets_are_no_arguments():
-    options = {"kafka.bootstrap.servers": "first:9092", "sink.kafka.bootstrap.servers": "second:9092"}
-    sent = options_for(options, clustered=True, conf={}, load="orders").arguments
-    assert sent == [
-        "--option",
-        "kafka.bootstrap.servers=first:9092",
-        "--sink-option",
-        "kafka.bootstrap.servers=second:9092",
-    ]
-    with pytest.raises(SettingError, match="argument"):
-        options_for({**options, "sink.kafka.sasl.password": "x"}, clustered=True, conf={}, load="orders")
 
 
 def test_a_topic_goes_by_the_replay_and_a_table_by_its_own_application():
