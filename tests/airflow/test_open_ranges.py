@@ -63,6 +63,7 @@ def test_a_run_whose_template_says_another_place_finishes_a_range_where_it_was_b
     assert outputs(bench)[2:] == [tomorrow]
 
 
+@pytest.mark.parametrize("loading", ["spark-submit"], indirect=True)  # the resolve task says so
 def test_a_template_that_the_dag_says_otherwise_is_refused_once_a_batch_is_noted(loading, bench, topics, capsys):
     other = topics.create("other")
     assert loading.run(TO_WHAT_IS_ASKED, "note 75", to=bench.output)[0]["load"] == "failed"
@@ -108,6 +109,7 @@ def test_another_attempt_on_another_disk_is_refused_before_it_is_counted_until_i
     assert [entry["attempt"] for entry in bench.diary] in ([1, 2], [0, 0])
 
 
+@pytest.mark.parametrize("loading", ["another operator"], indirect=True)
 def test_workers_that_change_their_names_go_on_where_their_volume_is_one(loading, bench, monkeypatch):
     to = f"to=KafkaOutput({bench.output!r})"
     for number, orders in enumerate((["note 75"], ["fail 75"], []), start=1):

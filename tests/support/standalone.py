@@ -40,10 +40,6 @@ class Standalone:
         children = [child for each in self._processes for child in each.children(recursive=True)]
         return [child for child in children if EXECUTOR in " ".join(_command(child))]
 
-    def kill_an_executor(self) -> None:
-        """Kill one with -9; its Python workers find out by themselves."""
-        self.executors()[0].kill()
-
     def stop(self) -> None:
         """Kill everything."""
         family = [each for one in self._processes for each in (one, *one.children(recursive=True))]
