@@ -2,10 +2,11 @@
 
 import platform
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar
 from uuid import uuid4
 
 from .compat.airflow import StateOfAsset, dag_file, dag_run_state, keep_for_ever, path_of_dag_file, queued_runs
@@ -18,6 +19,9 @@ from .locations import bind, bound, has_notes, ledger_in, location_for, read_rep
 
 if TYPE_CHECKING:
     from airflow.sdk import Asset, Context
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 ENDED = frozenset({"success", "failed"})
 """The states of a DAG run that is over; in any other one it is active."""
@@ -78,17 +82,13 @@ def airflow_id() -> str:
     return str(found)
 
 
-def is_active(owner: str) -> bool:
+def is_active(owner: str, state_of: Callable[[str, str], str | None] = dag_run_state) -> bool:
     """Whether that DAG run of this Airflow may still do something; one that was deleted does not.
 
     Raises an `UnreachableError` where Airflow does not say.
     """
     dag_id, _, run_id = parted(owner)[0].partition("/")
-    return may_act(dag_run_state(dag_id, run_id))
-
-
-def may_act(state: str | None) -> bool:
-    """Whether a DAG run in this state, or a deleted one, may still do something."""
+    state = state_of(dag_id, run_id)
     return state is not None and state not in ENDED
 
 
@@ -162,13 +162,21 @@ def skip(context: "Context", reason: str) -> NoReturn:
     raise AirflowSkipException(reason)
 
 
-def fail(error: OrderedKafkaError) -> NoReturn:
-    """Fail the task; without a retry if that would fail again."""
-    from airflow.providers.common.compat.sdk import AirflowFailException
+def fails(step: Callable[P, R]) -> Callable[P, R]:
+    """Let a task end without a retry where its step raises an error of this package that a retry would raise again."""
 
-    if error.retryable:
-        raise error
-    raise AirflowFailException(str(error)) from error
+    @wraps(step)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        from airflow.providers.common.compat.sdk import AirflowFailException
+
+        try:
+            return step(*args, **kwargs)
+        except OrderedKafkaError as error:
+            if error.retryable:
+                raise
+            raise AirflowFailException(str(error)) from error
+
+    return run
 
 
 BY_HAND = frozenset({"manual", "operator_triggered", "asset_materialization"})

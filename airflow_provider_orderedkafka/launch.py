@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 
 from .compat.airflow import goes_on
-from .context import books_of, fail, ledger_asset, skip, with_assets
+from .context import books_of, fails, ledger_asset, skip, with_assets
 from .core.documents import Range
 from .core.lifecycle import Action
 from .core.notation.secrets import masked
@@ -132,6 +132,7 @@ def _check(
         )
 
 
+@fails
 def begin_attempt(context: "Context", load: OrderedLoad, resolve: str) -> None:
     """Record the attempt in the ledger before the operator begins; skip the task if the range is committed.
 
@@ -142,12 +143,9 @@ def begin_attempt(context: "Context", load: OrderedLoad, resolve: str) -> None:
     if goes_on(ti):
         _tell_failure(context, where)
         return
-    try:
-        books = books_of(load.name, context, load.ledger)
-        check_place(books, range_id, where)
-        todo, loaded, _ = begun(context, books, range_id, lambda *_: readable(where))
-    except OrderedKafkaError as error:
-        fail(error)
+    books = books_of(load.name, context, load.ledger)
+    check_place(books, range_id, where)
+    todo, loaded, _ = begun(context, books, range_id, lambda *_: readable(where))
     if todo.report is None:
         status.begun(context, load, loaded, todo.attempt)
 

@@ -19,6 +19,10 @@ from .errors import OrderedKafkaError, SettingError, StateError
 from .loads.ledger import LEDGER, LedgerStore, store_in
 from .storage import LocalState, ObjectState, State, join, local_path
 
+REACHED_BY = (
+    "for s3:// and s3a:// apache-airflow-providers-amazon[s3fs], for gs:// apache-airflow-providers-google, for "
+    "abfs:// apache-airflow-providers-microsoft-azure"
+)
 VARIABLE = "AIRFLOW__ORDEREDKAFKA__LEDGER"
 """The environment's name for `[orderedkafka] ledger`."""
 
@@ -59,9 +63,8 @@ def open_location(location: str) -> State:
         return LocalState(path) if local_path(location) else ObjectState(location, path.fs, path.path)
     except (ValueError, ImportError) as error:  # no such scheme, or nothing installed for it
         raise SettingError(
-            f"Airflow cannot open {location!r} here ({error}): install what reaches it (for s3:// "
-            "apache-airflow-providers-amazon[s3fs], for gs:// apache-airflow-providers-google, for abfs:// "
-            "apache-airflow-providers-microsoft-azure), or name a folder that all of Airflow shares"
+            f"Airflow cannot open {location!r} here ({error}): install what reaches it ({REACHED_BY}), or name a "
+            "folder that all of Airflow shares"
         ) from error
 
 
@@ -255,9 +258,8 @@ def _out_of_reach(location: str, what: str, error: Exception) -> str:
     why = (str(error) or type(error).__name__).splitlines()[0]
     return (
         f"Airflow cannot {what} {location!r} here ({why}): it writes there what is begun, and a range counts as loaded "
-        f"by the report that its application leaves there. Where Airflow's tasks run, install what reaches it (for "
-        f"s3a:// and s3:// apache-airflow-providers-amazon[s3fs], for gs:// apache-airflow-providers-google, for "
-        f"abfs:// apache-airflow-providers-microsoft-azure, for hdfs:// Hadoop's libhdfs; webhdfs:// needs nothing) "
-        f"and give it credentials, in the environment or by a connection in the location "
+        f"by the report that its application leaves there. Where Airflow's tasks run, install what reaches it "
+        f"({REACHED_BY}, for hdfs:// Hadoop's libhdfs; webhdfs:// needs nothing) and give it credentials, in the "
+        f"environment or by a connection in the location "
         f"(s3a://aws_default@bucket/loads); or name a checkpoint= that they and Spark reach, such as a shared folder"
     )

@@ -125,14 +125,19 @@ def _tail(said: str) -> str:
 
 def main(words: list[str]) -> int:
     """Judge the mutants, print what became of each, and end well where all were caught."""
-    mutants = [each for each in read_tables(ROOT / TABLES) if not words or any(word in each.name for word in words)]
+    known = read_tables(ROOT / TABLES)
+    mutants = [each for each in known if not words or any(word in each.name for word in words)]
+    if unheard_of := [word for word in words if not any(word in each.name for each in known)]:
+        print(f"no mutant has {' or '.join(map(repr, unheard_of))} in its name; there are:", file=sys.stderr)
+        print("\n".join(each.name for each in known), file=sys.stderr)
+        return 2
     verdicts = []
     for verdict in judged(ROOT, mutants):
         print(verdict, flush=True)
         verdicts.append(verdict)
     caught = sum(bool(verdict.by) for verdict in verdicts)
     print(f"{caught} of {len(mutants)} mutants caught")
-    return 0 if mutants and caught == len(mutants) else 1
+    return 0 if caught == len(mutants) else 1
 
 
 if __name__ == "__main__":

@@ -110,7 +110,7 @@ APPLICATIONS = (*(str(path.relative_to(ROOT)) for path in MARKED_FILES), "-m", "
 TASKS = (
     "tests/airflow/test_provider.py",
     "tests/airflow/test_parsing.py",
-    "tests/airflow/test_context.py",
+    "tests/airflow/test_ledger_store.py",
     "tests/airflow/test_ledger_location.py",
     "tests/airflow/test_watcher.py",
     "tests/airflow/test_waiting.py",

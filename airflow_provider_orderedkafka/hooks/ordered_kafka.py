@@ -17,7 +17,6 @@ from ..core.notation.subscriptions import Discovery, Matching, Named, Subscripti
 from ..core.order.cuts import NO_FLOOR, Place
 from ..core.order.positions import Offsets
 from ..core.pacing import Verdict
-from ..decoding.formats import Decode, has
 from ..decoding.registry import Registry
 from ..errors import SettingError
 from ..kafka.clients.config import RESOLVER, KafkaConfig, is_kept, keep_resolver
@@ -199,13 +198,3 @@ def _connection(conn_id: str) -> Any:
         "name another one with registry="
     )
     return connection_of(conn_id, "connection to a schema registry", way_out)
-
-
-def check_schemas(decode: Decode, topics: Sequence[str], registry: Registry) -> bool:
-    """Ask the registry for the schemas, so that its errors come at once; whether it could be asked from here."""
-    from ..decoding.payloads import RecordDecoder
-
-    if not decode.registries or not all(map(has, decode.needed)):  # then Spark's driver asks first
-        return False
-    RecordDecoder.of(decode, topics, registry)
-    return True

@@ -25,28 +25,13 @@ DEPLOY_MODES = ("client", "cluster")
 WAITS = {"yarn": "spark.yarn.submit.waitAppCompletion", "k8s": "spark.kubernetes.submission.waitAppCompletion"}
 """What makes spark-submit wait for an application in the cluster, by the beginning of the master."""
 
-FLAGS = {
-    "properties_file": "--properties-file",
-    "files": "--files",
-    "py_files": "--py-files",
-    "archives": "--archives",
-    "driver_class_path": "--driver-class-path",
-    "jars": "--jars",
-    "packages": "--packages",
-    "exclude_packages": "--exclude-packages",
-    "repositories": "--repositories",
-    "num_executors": "--num-executors",
-    "total_executor_cores": "--total-executor-cores",
-    "executor_cores": "--executor-cores",
-    "executor_memory": "--executor-memory",
-    "driver_memory": "--driver-memory",
-    "keytab": "--keytab",
-    "principal": "--principal",
-    "proxy_user": "--proxy-user",
-    "name": "--name",
-    "yarn_queue": "--queue",
-    "deploy_mode": "--deploy-mode",
-}
+_FLAGGED = (
+    *("properties_file", "files", "py_files", "archives", "driver_class_path", "jars", "packages", "exclude_packages"),
+    *("repositories", "num_executors", "total_executor_cores", "executor_cores", "executor_memory", "driver_memory"),
+    *("keytab", "principal", "proxy_user", "name", "yarn_queue", "deploy_mode"),
+)
+FLAGS = {**{name: f"--{name.replace('_', '-')}" for name in _FLAGGED}, "yarn_queue": "--queue"}
+"""The options of spark-submit that are fields here."""
 
 
 @arguments(
@@ -342,20 +327,12 @@ def lineage(asked: SparkSubmit, context: "Context") -> Mapping[str, Any]:
     from airflow.providers.common.compat.sdk import conf as settings
 
     conf = dict(asked.conf)
-    for wanted, option, add in (
-        (
-            asked.openlineage_inject_parent_job_info,
-            "spark_inject_parent_job_info",
-            spark.inject_parent_job_information_into_spark_properties,
-        ),
-        (
-            asked.openlineage_inject_transport_info,
-            "spark_inject_transport_info",
-            spark.inject_transport_information_into_spark_properties,
-        ),
-    ):
-        if settings.getboolean("openlineage", option, fallback=False) if wanted is None else wanted:
-            conf = add(conf, context)
+    for name in ("parent_job", "transport"):
+        wanted = getattr(asked, f"openlineage_inject_{name}_info")
+        if wanted is None:
+            wanted = settings.getboolean("openlineage", f"spark_inject_{name}_info", fallback=False)
+        if wanted:
+            conf = getattr(spark, f"inject_{name}_information_into_spark_properties")(conf, context)
     return conf
 
 

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.sdk import BaseOperator
 
-from ..context import books_of, fail, ledger_asset, now_ms, skip, with_assets
+from ..context import books_of, fails, ledger_asset, now_ms, skip, with_assets
 from ..core.documents import Report
 from ..core.notation.secrets import masked
 from ..core.notation.spelling import arguments
-from ..errors import LifecycleError, OrderedKafkaError
+from ..errors import LifecycleError
 from ..hooks.submission import SparkSubmit
 from ..load import OrderedLoad
 from ..loads.books import Books
@@ -67,11 +67,9 @@ class AuditOffsetRangeOperator(BaseOperator):
         self.checkpoint = checkpoint
         self.spark = spark
 
+    @fails
     def execute(self, context: "Context") -> None:
-        try:
-            found = self._audited(context)
-        except OrderedKafkaError as error:
-            fail(error)
+        found = self._audited(context)
         self.log.info("%s: %s", self.load.name, found.text)
         context["ti"].xcom_push(key="audit", value=found.to_json())
         row = found.ranges[0].row(now_ms())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Asset, BaseOperator
 
 from ..assets import output_alias
-from ..context import books_of, fail, ledger_asset, now_ms, skip, with_assets
+from ..context import books_of, fails, ledger_asset, now_ms, skip, with_assets
 from ..core.documents import COLUMNS, DOUBTS, Changes, Outcome, Place, Report
 from ..core.lifecycle import Action
 from ..core.notation.spelling import arguments
@@ -80,11 +80,9 @@ class CommitOffsetRangeOperator(BaseOperator):
         self.to = to
         self.asset = asset
 
+    @fails
     def execute(self, context: "Context") -> dict[str, Any]:
-        try:
-            committed = self._commit(context)
-        except OrderedKafkaError as error:
-            fail(error)
+        committed = self._commit(context)
         left = None if committed.report is None or committed.ledger is None else self._left(committed.ledger.place)
         sentence = committed.reason + self._counted(committed, left)
         self.log.info("%s: %s", self.load.name, sentence)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk import BaseOperator
 
-from ..context import books_of, fail, ledger_asset, now_ms, with_assets
+from ..context import books_of, fails, ledger_asset, now_ms, with_assets
 from ..core.notation.spelling import arguments, parse_duration
 from ..core.notation.starts import Moment
-from ..errors import OrderedKafkaError, SettingError
+from ..errors import SettingError
 from ..hooks.launching import Options, packaged_application
 from ..hooks.submission import SparkSubmit
 from ..job import Rows, job_of
@@ -73,12 +73,10 @@ class TableMaintenanceOperator(BaseOperator):
                 "batch that is just being written"
             )
 
+    @fails
     def execute(self, context: "Context") -> str:
-        try:
-            since = str(self._since(context))
-            self._run(context, since)
-        except OrderedKafkaError as error:
-            fail(error)
+        since = str(self._since(context))
+        self._run(context, since)
         return since
 
     def on_kill(self) -> None:

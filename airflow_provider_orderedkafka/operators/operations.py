@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
-from ..context import books_of, fail, is_active, ledger_asset, now_ms, run_of, with_assets
+from ..context import books_of, fails, is_active, ledger_asset, now_ms, run_of, with_assets
 from ..core.documents import Ledger
 from ..core.notation.spelling import arguments
-from ..errors import OrderedKafkaError, SettingError
+from ..errors import SettingError
 from ..loads import ledger_operations
 from ..loads.books import First
 from ..loads.ledger import LedgerStore
@@ -68,11 +68,9 @@ class LedgerOperationsOperator(BaseOperator):
         self.kafka_conn_id = kafka_conn_id
         self.ledger = ledger
 
+    @fails
     def execute(self, context: "Context") -> str:
-        try:
-            summary = self._operate(context)
-        except OrderedKafkaError as error:
-            fail(error)
+        summary = self._operate(context)
         self.log.info("%s", summary)
         return summary
 

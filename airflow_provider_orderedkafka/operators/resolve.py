@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_args
 
 from airflow.sdk import BaseOperator
 
-from ..context import books_of, fail, home_of, interval_of, ledger_asset, memory_of, refuse_backfill, skip, with_assets
+from ..context import books_of, fails, home_of, interval_of, ledger_asset, memory_of, refuse_backfill, skip, with_assets
 from ..core.documents import Kind, Ledger, Range, Times
 from ..core.lifecycle import Action
 from ..core.next_range import NothingToLoad
@@ -114,6 +114,7 @@ class ResolveOffsetRangeOperator(BaseOperator):
         if row_limit is not None and not TEMPLATED.search(str(row_limit)):
             check_first_rows(load, rows, self._rows())
 
+    @fails
     def execute(self, context: "Context") -> str:
         from ..hooks.ordered_kafka import OrderedKafkaHook
 
@@ -123,17 +124,14 @@ class ResolveOffsetRangeOperator(BaseOperator):
             "interval": self._interval,
             "replay": self._replay,
         }
-        try:
-            job = self._job(context)
-            options = self.hands_over.options(self.load, job) if isinstance(self.hands_over, Service) else None
-            hook = OrderedKafkaHook(self.load.kafka_conn_id)
-            if str(self.plan_only) == "True":
-                self._only_tell(context, hook, job)
-            resolved = modes[self.mode](context, hook, books_of(self.load.name, context, self.load.ledger), job)
-            if resolved.action in {Action.KEEP, Action.TAKE_OVER}:
-                self._make_ready(hook, resolved.job or job)
-        except OrderedKafkaError as error:
-            fail(error)
+        job = self._job(context)
+        options = self.hands_over.options(self.load, job) if isinstance(self.hands_over, Service) else None
+        hook = OrderedKafkaHook(self.load.kafka_conn_id)
+        if str(self.plan_only) == "True":
+            self._only_tell(context, hook, job)
+        resolved = modes[self.mode](context, hook, books_of(self.load.name, context, self.load.ledger), job)
+        if resolved.action in {Action.KEEP, Action.TAKE_OVER}:
+            self._make_ready(hook, resolved.job or job)
         self.log.info("%s: %s", self.load.name, resolved.reason)
         if resolved.range is None:
             skip(context, resolved.reason)

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 
 from ..compat.spark_submit import why_not_started
-from ..context import books_of, fail, ledger_asset, with_assets
+from ..context import books_of, fails, ledger_asset, with_assets
 from ..core.batches import Progress
 from ..core.documents import REPORTED, Range, Report
 from ..core.lifecycle import ADVISE_AFTER, way_out
 from ..core.notation.secrets import masked
 from ..core.notation.spelling import arguments
-from ..errors import LifecycleError, OrderedKafkaError, SettingError, may_retry
+from ..decoding.formats import has
+from ..errors import LifecycleError, SettingError, may_retry
 from ..hooks.launching import (
     Options,
     elsewhere,
@@ -110,20 +111,8 @@ class SubmitOrderedLoadOperator(BaseOperator):
         self.checkpoint = checkpoint
         self.application = application
 
+    @fails
     def execute(self, context: "Context") -> dict[str, Any]:
-        try:
-            return self._load(context)
-        except OrderedKafkaError as error:
-            fail(error)
-
-    def on_kill(self) -> None:
-        if self._process is not None:
-            self._process.end()
-
-    def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:  # noqa: ARG002 - OpenLineage's signature
-        return lineage.facets(self._flow)
-
-    def _load(self, context: "Context") -> dict[str, Any]:
         books = books_of(self.load.name, context, self.load.ledger)
         job = self._job(context, books)
         way = self._way(context, job)  # this and what follows raises before an attempt is counted
@@ -137,6 +126,13 @@ class SubmitOrderedLoadOperator(BaseOperator):
         self._flow = flow_of(self.load, loaded, job, self.spark.conn_id, report)
         self.log.info("%s", report.sentence)
         return {name: getattr(report, name) for name in REPORTED}
+
+    def on_kill(self) -> None:
+        if self._process is not None:
+            self._process.end()
+
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:  # noqa: ARG002 - OpenLineage's signature
+        return lineage.facets(self._flow)
 
     def _job(self, context: "Context", books: Books) -> Job:
         """What is asked for now or, where nothing is, what the range was resolved with."""
@@ -183,13 +179,15 @@ class SubmitOrderedLoadOperator(BaseOperator):
         return options_for(options, clustered=found.clustered, conf=found.conf, load=self.load.name)
 
     def _check_schemas(self, books: Books, job: Job) -> None:
-        """Ask the registry, so that its errors count no attempt."""
-        from ..hooks.ordered_kafka import check_schemas, registry_of
+        """Ask the registry, so that its errors count no attempt; Spark's driver does where it cannot be asked here."""
+        from ..decoding.payloads import RecordDecoder
+        from ..hooks.ordered_kafka import registry_of
 
-        if job.rows.decode is not None and job.rows.registries:
+        decode = job.rows.decode
+        if decode is not None and decode.registries and all(map(has, decode.needed)):
             loaded = books.store.range(self.range_id) if self.range_id else None
             topics = self.load.named if loaded is None else tuple(loaded.topics)
-            check_schemas(job.rows.decode, topics, registry_of(job.rows.registries[0]))
+            RecordDecoder.of(decode, topics, registry_of(decode.registries[0]))
 
     def _check_outputs(self, found: Submission, job: Job) -> None:
         """Ask Kafka about the outputs, so that a permission that is missing counts no attempt."""
@@ -232,10 +230,11 @@ def way_of(found: Submission, application: str, words: Sequence[str], job: Job, 
     from ..hooks.fitting import check_fits
     from ..hooks.spark_process import check_found
 
-    environment = {} if found.clustered else _environment(found) | options.environment
+    there = _environment(found)
+    environment = {} if found.clustered else there | options.environment
     check_found(str(found.spark_binary), environment)
-    check_fits(found, job, {**_environment(found), **environment})
-    private = private_settings(found, {**_environment(found), **environment})
+    check_fits(found, job, there | environment)
+    private = private_settings(found, there | environment)
     return Way(found, application, tuple(words), options, environment, private)
 
 

@@ -10,7 +10,7 @@ from airflow.sdk import BaseSensorOperator, PokeReturnValue
 
 from ..context import (
     books_of,
-    fail,
+    fails,
     gives_way,
     home_of,
     interval_of,
@@ -24,7 +24,7 @@ from ..context import (
 from ..core.documents import Kind, Ledger
 from ..core.notation.spelling import arguments
 from ..core.pacing import Remarks, Verdict, until
-from ..errors import CredentialsError, LifecycleError, OrderedKafkaError, SettingError
+from ..errors import CredentialsError, LifecycleError, SettingError
 from ..forms import asked
 from ..load import OrderedLoad
 from ..loads.books import look, wait
@@ -111,29 +111,29 @@ class OffsetRangeSensor(BaseSensorOperator):
             self.log.info("%s: %s", self.load.name, verdict.reason)
         return PokeReturnValue(is_done=verdict.run, xcom_value=verdict.reason)
 
+    @fails
     def resume(self, context: "Context", event: dict[str, Any]) -> str:
         if "error" in event:
             kind = CredentialsError if event.get("kind") == CredentialsError.__name__ else LifecycleError
-            fail(kind(event["error"]))
+            raise kind(event["error"])
         if "skip" in event:
             skip(context, event["skip"])
         self.log.info("%s: %s", self.load.name, event["reason"])
         return str(event["reason"])
 
+    @fails
     def _look(self, context: "Context") -> tuple[Verdict, Ledger | None]:
         if self.kind == "interval":
-            return self._look_at_the_clock(context), None
+            _, end = interval_of(context, self.load.name)
+            return until(end + self.load.grace_ms, now_ms()), None
         from ..hooks.ordered_kafka import OrderedKafkaHook
 
         hook = OrderedKafkaHook(self.load.kafka_conn_id)
         books, home = books_of(self.load.name, context, self.load.ledger), home_of(context)
-        try:
-            refuse_backfill(context, self.load.name)
-            mirror = hook.mirror(self.load.name, self.load.named)
-            ledger = look(books, mirror, partial(hook.first_look, self.load), self.load.subscription, home=home)
-            verdict = wait(books, ledger, self.load.row_limit) or self._asked(context, hook.verdict(self.load, ledger))
-        except OrderedKafkaError as error:
-            fail(error)
+        refuse_backfill(context, self.load.name)
+        mirror = hook.mirror(self.load.name, self.load.named)
+        ledger = look(books, mirror, partial(hook.first_look, self.load), self.load.subscription, home=home)
+        verdict = wait(books, ledger, self.load.row_limit) or self._asked(context, hook.verdict(self.load, ledger))
         metrics.waits(self.load.name, ledger, verdict)
         status.looked(context, self.load, ledger, verdict)
         if verdict.skip:
@@ -152,10 +152,3 @@ class OffsetRangeSensor(BaseSensorOperator):
             return replace(verdict, run=True, reason=f"started by hand, so it waits for no more: {verdict.reason}")
         behind = gives_way(context["ti"].dag_id)
         return verdict if behind is None else replace(verdict, skip=True, reason=f"{behind}; {verdict.reason}")
-
-    def _look_at_the_clock(self, context: "Context") -> Verdict:
-        try:
-            _, end = interval_of(context, self.load.name)
-        except OrderedKafkaError as error:
-            fail(error)
-        return until(end + self.load.grace_ms, now_ms())

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from ..core.notation.spelling import arguments, parameters
+from ..core.notation.spelling import arguments
 from ..errors import SettingError
 from ..outputs import OPTIONS_VARIABLE
-from .service import ELSEWHERE, LABEL, Launch, Service, check_public, named, over, provider
+from .service import ELSEWHERE, LABEL, Launch, Service, anew, check_public, named, over, provider
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
@@ -84,8 +84,7 @@ class EmrServerless(_OfAmazon):
             "name": f"orderedkafka-{named(launch.load, 100)}",
             **self.waits,
         }
-        made: BaseOperator = EmrServerlessStartJobOperator(**{**asked, **self.operator}, **launch.task)
-        return made
+        return self.made(EmrServerlessStartJobOperator, launch, asked)
 
     def _job(self, launch: Launch) -> dict[str, Any]:
         files = ",".join([self.bundle, *self.py_files])
@@ -153,8 +152,7 @@ class EmrSteps(_OfAmazon):
             "wait_for_completion": True,
             **self.waits,
         }
-        made: BaseOperator = EmrAddStepsOperator(**{**asked, **self.operator}, **launch.task)
-        return made
+        return self.made(EmrAddStepsOperator, launch, asked)
 
 
 @arguments(
@@ -222,11 +220,9 @@ class Glue(_OfAmazon):
             "concurrent_run_limit": 3,  # an attempt that is given up ends when the next one has begun
             "stop_job_run_on_kill": True,
             **self.waits,
+            **anew(GlueJobOperator),
         }
-        if "durable" in parameters(GlueJobOperator):  # it would follow a run with other arguments
-            asked["durable"] = False
-        made: BaseOperator = GlueJobOperator(**{**asked, **self.operator}, **launch.task)
-        return made
+        return self.made(GlueJobOperator, launch, asked)
 
     def _definition(self) -> dict[str, Any]:
         given = {
@@ -314,14 +310,10 @@ class Dataproc(Service):
             "gcp_conn_id": self.conn_id,
             "deferrable": self.deferrable,
         }
-        made: BaseOperator
         if self.cluster is None:  # no batch_id: one of that name would be taken for the next attempt's
-            given = {**asked, "batch": over(self._batch(launch), self.settings), **self.operator}
-            made = DataprocCreateBatchOperator(**given, **launch.task)
-        else:
-            given = {**asked, "job": over(self._job(launch), self.settings), **self.operator}
-            made = DataprocSubmitJobOperator(**given, **launch.task)
-        return made
+            batch = over(self._batch(launch), self.settings)
+            return self.made(DataprocCreateBatchOperator, launch, {**asked, "batch": batch})
+        return self.made(DataprocSubmitJobOperator, launch, {**asked, "job": over(self._job(launch), self.settings)})
 
     def _batch(self, launch: Launch) -> dict[str, Any]:
         runtime = {"version": self.version, "container_image": self.image, "properties": self._properties()}
@@ -411,11 +403,9 @@ class Databricks(Service):
             "run_name": f"orderedkafka-{launch.load}",
             "databricks_conn_id": self.conn_id,
             "deferrable": self.deferrable,
+            **anew(DatabricksSubmitRunOperator),
         }
-        if "durable" in parameters(DatabricksSubmitRunOperator):  # it would take a job that succeeded for the next one
-            asked["durable"] = False
-        made: BaseOperator = DatabricksSubmitRunOperator(**{**asked, **self.operator}, **launch.task)
-        return made
+        return self.made(DatabricksSubmitRunOperator, launch, asked)
 
     def _where(self) -> dict[str, Any]:
         if isinstance(self.cluster, str):

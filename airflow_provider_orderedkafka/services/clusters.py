@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ..core.notation.spelling import arguments, parameters
+from ..core.notation.spelling import arguments
 from ..errors import SettingError
 from ..outputs import OPTIONS_VARIABLE
-from .service import ELSEWHERE, LABEL, Launch, Service, named, over, provider
+from .service import ELSEWHERE, LABEL, Launch, Service, anew, named, over, provider
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
@@ -61,8 +61,7 @@ class SparkKubernetes(Service):
             "deferrable": self.deferrable,
             "template_spec": {"spark": self._application(launch)},
         }
-        made: BaseOperator = SparkKubernetesOperator(**{**asked, **self.operator}, **launch.task)
-        return made
+        return self.made(SparkKubernetesOperator, launch, asked)
 
     def _application(self, launch: Launch) -> dict[str, Any]:
         labels = {"orderedkafka-load": named(launch.load, LABEL)}
@@ -126,8 +125,6 @@ class Livy(Service):
             "livy_conn_id": self.conn_id,
             "polling_interval": 10,
             "deferrable": self.deferrable,
+            **anew(LivyOperator),
         }
-        if "durable" in parameters(LivyOperator):  # it would take a batch that succeeded for the next one
-            asked["durable"] = False
-        made: BaseOperator = LivyOperator(**{**asked, **self.operator}, **launch.task)
-        return made
+        return self.made(LivyOperator, launch, asked)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from ..core.codec import packed
 from ..core.notation.secrets import is_secret
+from ..core.notation.spelling import parameters
 from ..errors import SettingError
 from ..hooks.launching import kafka_options
 from ..job import LONGEST, Job, bundle_name
@@ -89,6 +90,11 @@ class Service(ABC):
     @abstractmethod
     def __call__(self, launch: Launch) -> "BaseOperator":
         """The operator; `SettingError` where its provider is missing."""
+
+    def made(self, kind: Any, launch: Launch, asked: Mapping[str, Any]) -> "BaseOperator":
+        """The operator, with what its author says of it over what is asked for."""
+        found: BaseOperator = kind(**{**asked, **self.operator}, **launch.task)
+        return found
 
     @property
     def bundle(self) -> str:
@@ -178,6 +184,11 @@ def provider(service: Service) -> Iterator[None]:
             f"spark={_name(service)}(...) makes an operator of a provider that is not installed here ({error}): pip "
             f"install 'airflow-provider-orderedkafka[{service.extra}]' where DAGs are parsed and tasks run"
         ) from error
+
+
+def anew(kind: type) -> dict[str, bool]:
+    """The arguments by which an operator takes no run that has succeeded, or has other arguments, for the next one."""
+    return {"durable": False} if "durable" in parameters(kind) else {}
 
 
 def over(given: Any, more: Any) -> Any:

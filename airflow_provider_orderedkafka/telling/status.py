@@ -135,12 +135,12 @@ def _update(
         if has_asset_state():
             asset = ledger_asset(load.name, load.ledger)
             store: Any = asset_state(asset) if context is None else context["asset_state_store"][asset]
-            after = change(updater.begin(_known(store.get(KEY))), updater, *found, **more)
+            after = change(updater.begin(as_stored(store.get(KEY))), updater, *found, **more)
             store.set(KEY, after.fitting().to_value())
         elif context is not None:
             for asset in outlets(load):  # an operator that does not name it emits nothing
                 extra = context["outlet_events"][asset].extra
-                after = change(updater.begin(_known(extra.get(KEY))), updater, *found, **more)
+                after = change(updater.begin(as_stored(extra.get(KEY))), updater, *found, **more)
                 extra[KEY] = after.fitting(LARGEST_EVENT).to_value()
 
 
@@ -160,8 +160,8 @@ def _lost_without_harm(load: str) -> Iterator[None]:
         _log.warning("%s: its status could not be updated (%s); only the page lacks it", load, error)
 
 
-def _known(stored: Any) -> Status | None:
-    """The stored status; None if it cannot be read."""
+def as_stored(stored: Any) -> Status | None:
+    """The stored status; None if it cannot be read, as that of another release, which the next step replaces."""
     try:
         return None if stored is None else Status.from_value(stored)
     except ValueError as error:

@@ -21,7 +21,6 @@ from airflow_provider_orderedkafka import (
     parsing,
 )
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.job import Application
 from airflow_provider_orderedkafka.tools.commands.at_airflow import statuses
 
 START = 1_700_000_000_000
@@ -170,19 +169,6 @@ LOAD = OrderedLoad("orders", topics=["orders"])
 
 
 @pytest.mark.parametrize(
-    ("to", "said"),
-    [
-        (None, "application"),
-        (KafkaOutput("out", provenance=False), "provenance=False"),
-        (FilesOutput("/lake/orders", "csv"), "csv"),
-    ],
-)
-def test_an_audit_that_could_never_say_anything_is_refused_when_the_dag_is_parsed(to, said):
-    with pytest.raises(SettingError, match=said):
-        parsing.check_audit(LOAD, to, Rows(application=Application("own.py")) if to is None else Rows())
-
-
-@pytest.mark.parametrize(
     ("to", "rows", "package"),
     [
         (DeltaOutput("/lake/orders"), Rows(), "deltalake"),
@@ -197,8 +183,3 @@ def test_what_an_audit_needs_is_asked_for_when_the_dag_is_parsed(to, rows, packa
     with pytest.raises(SettingError, match=naming(f"'{package}' ... [audit]")):
         parsing.check_audit(LOAD, to, rows)
     parsing.check_audit(LOAD, KafkaOutput("out"), Rows())
-
-
-def test_arguments_for_an_audit_that_is_not_there_are_refused(bench):
-    with pytest.raises(Exception, match="audit=True"):
-        bench.dag(arguments=f"to=KafkaOutput({bench.output!r}), tasks={{'audit': {{'retries': 1}}}}")

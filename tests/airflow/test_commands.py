@@ -76,6 +76,7 @@ def test_a_ledger_is_shown_moved_and_given_up_from_a_shell(bench, ledger, ledger
     bench.order("fail 75")
     bench.dag().test()
     assert ledger(*rewind, "--yes")[0] == 65  # a range is open
+    assert f"\n    {bench.topic}[0]  0 to 6: 6 offsets\n" in ledger("show")[1]
     code, said = ledger("abandon", "--reason", "given up", "--yes")
     assert (code, said.splitlines()[-1]) == (0, "done: the ledger is at revision 2")
     found = ledger_of(bench.load)

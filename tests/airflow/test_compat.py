@@ -5,14 +5,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from socket import socketpair
 
 import httpx
 import pytest
 from airflow.sdk import DAG, TaskGroup
 from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
 from airflow.sdk.execution_time import task_runner
-from airflow.sdk.execution_time.comms import CommsDecoder, DagRunStateResult, ErrorResponse, GetDagRunState
+from airflow.sdk.execution_time.comms import DagRunStateResult, ErrorResponse
 from airflow.timetables.interval import CronDataIntervalTimetable
 from airflow.timetables.trigger import CronTriggerTimetable
 
@@ -27,7 +26,6 @@ from airflow_provider_orderedkafka.compat.airflow import (
     has_data_intervals,
     kafka_config,
     kept_elsewhere,
-    lost_supervisor,
     mapped_group,
     reaching,
     server_context,
@@ -76,11 +74,6 @@ def test_a_value_that_the_worker_s_backend_keeps_is_put_there_and_found_there(wo
     assert kept_elsewhere({"revision": 2}) == {"revision": 2}
 
 
-def test_without_such_a_backend_a_value_is_what_the_database_has(state_stores):
-    assert to_keep({"revision": 1}, "ledger", None) == {"revision": 1}
-    assert kept_elsewhere({"revision": 1}) == {"revision": 1}
-
-
 @pytest.mark.parametrize(
     ("schedule", "has"),
     [
@@ -94,11 +87,6 @@ def test_without_such_a_backend_a_value_is_what_the_database_has(state_stores):
 def test_a_schedule_has_data_intervals_or_not(schedule, has):
     runs = {"max_active_runs": 1} if schedule == "@continuous" else {}
     assert has_data_intervals(DAG("timed", schedule=schedule, **runs).timetable) is has
-
-
-def test_a_group_in_no_mapped_one_is_not_mapped():
-    with DAG("grouped", schedule=None), TaskGroup("outer"), TaskGroup("within") as group:
-        assert mapped_group(group) is None
 
 
 NOT_FOUND = {"detail": {"reason": "not_found", "message": "Dag run with dag_id 'd' and run_id 'r' was not found"}}
@@ -234,19 +222,6 @@ def test_a_proxy_that_answers_in_its_place_does_not_hide_a_value(behind, away):
     except (UnreachableError, AirflowRuntimeError):
         return
     assert found == {"revision": 7}
-
-
-def test_a_socket_to_a_supervisor_that_is_gone_is_told_from_other_errors_of_the_same_kind():
-    ours, theirs = socketpair()
-    with ours:
-        comms = CommsDecoder(socket=ours)
-        theirs.close()
-        with pytest.raises((BrokenPipeError, ConnectionResetError, EOFError)) as gone:
-            comms.send(GetDagRunState(dag_id="d", run_id="r"))
-    assert lost_supervisor(gone.value)
-    with pytest.raises(BrokenPipeError) as other:
-        raise BrokenPipeError("of an object store")
-    assert not lost_supervisor(other.value)
 
 
 REACHES = {

@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 from support.runs import a_range, a_report
 
 from airflow_provider_orderedkafka.core.lifecycle import Action, way_out
@@ -25,13 +24,6 @@ def test_the_applications_own_words_are_the_reason_and_its_reports_where_it_left
         "attempt 1 of range 'range-1' ended with exit code 75: ordered_replay.py: Kafka did not answer"
     )
     assert str(failed(1, reported=True)).endswith("exit code 75: killed")
-
-
-@pytest.mark.parametrize(
-    ("code", "kind"), [(75, AirflowException), (65, AirflowFailException), (2, AirflowFailException)]
-)
-def test_what_a_retry_cannot_mend_is_not_retried(code, kind):
-    assert type(failed(1, code=code)) is kind
 
 
 @pytest.mark.parametrize("kind", ["incremental", "interval", "replay"])

@@ -2,12 +2,7 @@
 
 import pytest
 from support.bench import steps_of
-from support.messages import naming, says
-
-from airflow_provider_orderedkafka import load_params, ordered_intervals, ordered_load
-from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.job import Rows
-from airflow_provider_orderedkafka.load import OrderedLoad
+from support.messages import says
 
 ALL = ("wait", "resolve", "load", "commit")
 
@@ -82,19 +77,3 @@ def test_where_some_records_may_be_bad_the_form_asks_for_no_rows_and_takes_none(
     assert "'row_limit'" in "".join(capsys.readouterr())
     assert bench.diary == []
     assert dag.test(run_conf={"max_offsets": 2}).state == "success"
-
-
-@pytest.mark.parametrize(
-    ("how", "more", "said"),
-    [
-        (ordered_load, {"wait": "always"}, "wait='always', ... load_params()"),
-        (ordered_load, {"wait": "never"}, "wait='never', ... load_params()"),
-        (ordered_intervals, {}, "'interval', ... load_params() ... ordered_load"),
-    ],
-)
-def test_a_form_that_could_not_hold_is_refused_when_the_dag_is_parsed(how, more, said):
-    from airflow.sdk import DAG
-
-    dag = DAG("parsed", schedule=None, catchup=False, max_active_runs=1, params=load_params())
-    with dag, pytest.raises(SettingError, match=naming(said)):
-        how(OrderedLoad("orders", topics=["orders"]), to="topic:out", rows=Rows(), **more)

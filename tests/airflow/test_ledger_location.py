@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from airflow.models import Variable
-from airflow.sdk import DAG, timezone
+from airflow.sdk import DAG
 from support.messages import says
 
 from airflow_provider_orderedkafka import OrderedLoad, ordered_load
@@ -64,14 +64,6 @@ def test_what_another_airflow_has_open_in_the_same_location_is_refused_until_a_p
     assert [entry["range"] for entry in bench.diary][1:] == ["theirs"]
 
 
-def test_a_load_of_intervals_keeps_its_ledger_there_too(bench, location):
-    bench.write(6)
-    settings, schedule = f"ledger={location!r}", "CronDataIntervalTimetable('@hourly', timezone='UTC')"
-    dag = bench.dag(settings, schedule=schedule, group="ordered_intervals")
-    assert dag.test(logical_date=timezone.datetime(2023, 11, 14, 23)).state == "success"
-    assert [entry["offsets"] for entry in bench.diary] == [6]
-
-
 def test_the_command_line_finds_the_ledger_where_the_dag_says_that_it_is(bench, location, capsys):
     bench.write(6)
     dag = bench.dag(f"ledger={location!r}")
@@ -120,12 +112,6 @@ def test_the_watcher_finds_ledger_and_watch_in_the_location(bench, location, mon
     bench.write(1)
     assert asyncio.run(anext(trigger.run())).payload["load"] == bench.load
     assert ledger_in(bench.load, location).watch().revision == "1"
-
-
-@pytest.mark.parametrize("wrong", ["ledgers", "./ledgers"])
-def test_a_relative_location_is_refused(wrong):
-    with pytest.raises(SettingError, match="ledger"):
-        OrderedLoad("orders", topics=["orders"], ledger=wrong)
 
 
 def test_an_airflow_without_asset_state_asks_for_a_location_when_the_dag_is_parsed(monkeypatch):

@@ -4,16 +4,7 @@ import sys
 from pathlib import Path
 
 import pyarrow as pa
-import pytest
-from support.messages import naming
 
-from airflow_provider_orderedkafka import DeltaOutput, FilesOutput, KafkaOutput, OrderedLoad
-from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.operators.maintenance import TableMaintenanceOperator
-from airflow_provider_orderedkafka.services import Livy
-
-LOAD = OrderedLoad("orders", topics=["orders"])
-TABLE = DeltaOutput("/lake/orders")
 BINARY = str(Path(sys.executable).with_name("spark-submit"))
 CANARY = "canary-3e9c41d7"
 SOURCE = """
@@ -34,24 +25,6 @@ with DAG("maintained", schedule=None):
         retention="1d",
     )
 """
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ({"to": FilesOutput("/lake")}, "'orders' ... FilesOutput(path='/lake')"),
-        ({"to": KafkaOutput("out")}, "'orders' ... KafkaOutput("),
-        ({"to": "parquet:/lake"}, "'orders' ... 'parquet:/lake'"),
-        ({"to": "{{ params.to }}"}, "'{{ params.to }}'"),
-        ({"to": TABLE, "spark": Livy(code="/code")}, "spark=SparkSubmit(...) ... Livy"),
-        ({"to": TABLE, "retention": "12h"}, "'1d' ... '12h'"),
-        ({"to": TABLE, "load": []}, "OrderedLoad"),
-        ({"to": TABLE, "retries_": 1}, "'retries_'"),
-    ],
-)
-def test_what_cannot_be_maintained_is_refused_when_the_dag_is_parsed(given, said):
-    with pytest.raises(SettingError, match=naming(said)):
-        TableMaintenanceOperator(**{"task_id": "maintain", "load": LOAD, **given})
 
 
 def test_nothing_runs_while_it_is_not_known_what_is_open_and_what_an_open_range_needs_is_kept(

@@ -1,4 +1,4 @@
-"""Intervals, replays and a person's operations under a real Airflow. The application is a quick one."""
+"""Intervals and replays under a real Airflow. The application is a quick one."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -84,11 +84,6 @@ def test_an_hour_that_a_run_began_and_did_not_end_is_finished_by_another_one(ben
     assert len({entry["range"] for entry in bench.diary}) == 1
 
 
-def test_an_interval_without_records_is_skipped(bench, states):
-    run = bench.dag(schedule=HOURLY, group="ordered_intervals").test(logical_date=NOON)
-    assert steps_of(bench, states(run))["resolve"] == "skipped"
-
-
 def test_a_replay_loads_what_the_form_says_and_moves_no_ledger(bench, ledger_of):
     bench.write(9)
     arguments = 'start="{{ dag_run.conf.start }}", end="latest",'
@@ -97,40 +92,18 @@ def test_a_replay_loads_what_the_form_says_and_moves_no_ledger(bench, ledger_of)
     assert ledger_of(bench.load) is None
 
 
+def test_what_is_committed_is_not_started_elsewhere_again(bench, states, tmp_path):
+    bench.write(5)
+    arguments = f"spark=by_shell, checkpoint={str(tmp_path)!r}, start='earliest', end='latest'"
+    dag = bench.dag(arguments=arguments, group="ordered_replay", first="from support.services import by_shell")
+    when = {"logical_date": NOON, "run_after": NOON}
+    assert dag.test(**when).state == "success"
+    assert steps_of(bench, states(dag.test(**when))) == {"resolve": "success", "load": "skipped", "commit": "success"}
+    assert len(bench.diary) == 1
+
+
 def test_a_replay_larger_than_its_maximum_is_refused(bench, states):
     bench.write(9)
     dag = bench.dag(settings="max_offsets=5", arguments='start="earliest", end="latest"', group="ordered_replay")
     assert steps_of(bench, states(dag.test()))["resolve"] == "failed"
     assert bench.diary == []
-
-
-OPERATE = """
-from airflow.sdk import DAG
-from airflow_provider_orderedkafka.operators.operations import LedgerOperationsOperator
-
-with DAG("operate_{load}", schedule=None):
-    LedgerOperationsOperator(task_id="operate", load={load!r}, **{arguments!r})
-"""
-
-
-def test_a_person_rewinds_a_ledger_after_a_preview_and_the_next_run_loads_again(bench, dag_file, ledger_of):
-    bench.write(6)
-    dag = bench.dag()
-    assert dag.test().state == "success"
-
-    def operate(**arguments):
-        source = OPERATE.format(load=bench.load, arguments=arguments)
-        return dag_file(source, f"operate_{bench.load}.py").test().get_task_instance("operate")
-
-    place = f'{{"{bench.topic}": [2]}}'
-    preview = operate(action="rewind", to=place)
-    assert "4 offsets" in preview.xcom_pull()
-    assert ledger_of(bench.load).revision == 1
-    assert operate(action="rewind", to=place, confirmed=True).state == "failed"  # no reason was given
-    assert operate(action="rewind", to=place, confirmed=True, reason="a bug in the sink").state == "success"
-    ledger = ledger_of(bench.load)
-    last = ledger.outcomes[-1]
-    assert (ledger.revision, last.kind, last.reason) == (2, "rewound", "a bug in the sink")
-    dag.test()
-    assert offsets_loaded(bench) == [6, 4]
-    assert ledger_of(bench.load).revision == 3

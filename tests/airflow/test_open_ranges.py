@@ -11,7 +11,6 @@ from support.bench import steps_of
 from support.messages import says
 
 from airflow_provider_orderedkafka import context
-from airflow_provider_orderedkafka.core.codec import canonical
 
 TO_WHAT_IS_ASKED = 'to=KafkaOutput("{{ dag_run.conf.to }}")'
 ENDED = dict.fromkeys(("wait", "resolve", "load", "commit"), "success")
@@ -47,13 +46,6 @@ def outputs(bench):
     return [entry["job"]["to"]["topic"] for entry in bench.diary]
 
 
-def test_a_range_goes_on_at_an_output_that_is_a_template_once_a_batch_is_noted(loading, bench):
-    assert loading.run(TO_WHAT_IS_ASKED, "note 75", to=bench.output)[0]["load"] == "failed"
-    assert loading.run(TO_WHAT_IS_ASKED, to=bench.output)[0] == ENDED
-    assert outputs(bench) == [bench.output] * 2
-    assert len({entry["range"] for entry in bench.diary}) == 1
-
-
 def test_a_run_whose_template_says_another_place_finishes_a_range_where_it_was_begun(loading, bench, topics):
     from airflow.models.asset import AssetEvent
     from airflow.utils.session import create_session
@@ -71,6 +63,7 @@ def test_a_run_whose_template_says_another_place_finishes_a_range_where_it_was_b
     assert outputs(bench)[2:] == [tomorrow]
 
 
+@pytest.mark.parametrize("loading", ["spark-submit"], indirect=True)  # the resolve task says so
 def test_a_template_that_the_dag_says_otherwise_is_refused_once_a_batch_is_noted(loading, bench, topics, capsys):
     other = topics.create("other")
     assert loading.run(TO_WHAT_IS_ASKED, "note 75", to=bench.output)[0]["load"] == "failed"
@@ -79,13 +72,6 @@ def test_a_template_that_the_dag_says_otherwise_is_refused_once_a_batch_is_noted
     said = capsys.readouterr().out
     assert says(said, "'{{ dag_run.conf.to }}', ... '{{ dag_run.conf.other }}'")
     assert loading.ledger.open.attempt == 1
-
-
-def test_what_looks_like_a_template_in_a_schema_reaches_the_application_as_it_is_written(loading, bench):
-    schema = canonical({"type": "record", "name": "R", "doc": "{{ ds }} {% if %} }}", "fields": []})
-    rows = f"decode=Decode(value=Avro(schema={schema!r}))"
-    assert loading.run(f"to=KafkaOutput({bench.output!r})", rows=rows)[0] == ENDED
-    assert bench.diary[0]["job"]["rows"]["decode"]["value"]["schema"] == schema
 
 
 def test_application_and_ledger_agree_on_the_first_place_of_a_range_whose_checkpoint_is_moved(loading, bench):
@@ -123,6 +109,7 @@ def test_another_attempt_on_another_disk_is_refused_before_it_is_counted_until_i
     assert [entry["attempt"] for entry in bench.diary] in ([1, 2], [0, 0])
 
 
+@pytest.mark.parametrize("loading", ["another operator"], indirect=True)
 def test_workers_that_change_their_names_go_on_where_their_volume_is_one(loading, bench, monkeypatch):
     to = f"to=KafkaOutput({bench.output!r})"
     for number, orders in enumerate((["note 75"], ["fail 75"], []), start=1):

@@ -218,7 +218,7 @@ def test_without_a_state_store_the_page_says_what_it_cannot_know(served, tab):
 
 
 @with_state
-def test_the_overview_says_of_each_load_where_it_stands_and_what_is_missing(served, tab):
+def test_the_overview_says_where_each_load_stands_writes_to_and_what_is_missing_and_has_what_failed_first(served, tab):
     tab.open(served.page)
     rows = {row.split()[0]: " ".join(row.split()) for row in tab.texts("main tbody tr")}
     assert set(STORIES) <= rows.keys()
@@ -230,15 +230,9 @@ def test_the_overview_says_of_each_load_where_it_stands_and_what_is_missing(serv
         assert words in rows["payments"]
     assert "none: " in rows["limited"]
     assert rows["new"] == "new has not run yet"
-
-
-@with_state
-def test_the_overview_has_what_failed_first_what_never_ran_last_and_where_each_load_writes_to(served, tab):
-    tab.open(served.page)
     names = [row.split()[0] for row in tab.texts("main tbody tr")]
     assert names.index("payments") < names.index("orders") < names.index("refunds") < names.index("new")
     assert re.search(r"^\d+ loads, \d failed, \d with an open range, 1 not run yet$", tab.text("#subtitle"))
-    rows = {row.split()[0]: " ".join(row.split()) for row in tab.texts("main tbody tr")}
     assert "payments-ordered" in rows["payments"]
     assert statuses.DISK_IS_FULL in rows["payments"]
     assert "min" in rows["refunds"].partition("seen")[0]

@@ -8,9 +8,7 @@ from airflow.sdk import DAG
 from support.dag_files import dags_of
 
 from airflow_provider_orderedkafka import OrderedLoad, ordered_load
-from airflow_provider_orderedkafka.assets import output_alias, watched_ledger_asset
 from airflow_provider_orderedkafka.compat.airflow import has_asset_state
-from airflow_provider_orderedkafka.context import LEDGER, ledger_asset
 from airflow_provider_orderedkafka.links import task_page
 
 EXAMPLES = Path(__file__).parents[2] / "dags"
@@ -40,13 +38,6 @@ def test_without_kafka_s_address_the_topics_are_assets_by_the_id_of_the_connecti
     monkeypatch.setenv(CONNECTION, connection)
     there = "orderedkafka://topic/kafka_of_pages"
     assert topics(group().tasks["load"]) == [f"{there}/orders", f"{there}/refunds"]
-
-
-def test_assets_of_our_own_say_what_they_are():
-    watched = watched_ledger_asset(ORDERS)
-    assert ledger_asset("orders", "/ledgers").extra == {"what": LEDGER, "ledger": "/ledgers"}
-    assert watched.extra == {"what": "starts a run when there is enough to load"}
-    assert {watched.group, ledger_asset("orders").group, output_alias("orders").group} == {"orderedkafka"}
 
 
 def test_each_task_says_what_it_does_and_what_clearing_it_does_unless_it_is_told_otherwise():
@@ -81,17 +72,6 @@ def test_a_run_says_its_range_and_its_end_in_words(bench, capsys):
     links = {name: ti.xcom_pull(task_ids=ti.task_id, key="_link_range") for name, ti in tasks.items()}
     assert links.pop("resolve").endswith("/xcom")
     assert set(links.values()) == {None}
-
-
-def test_the_ledger_shows_the_range_that_is_open_by_partition(bench, capsys):
-    from airflow_provider_orderedkafka.tools.cli import main
-
-    bench.write(5)
-    bench.order("fail 75")
-    bench.dag().test()
-    capsys.readouterr()
-    assert main(["ledger", "show", bench.load]) == 0
-    assert f"\n    {bench.topic}[0]  0 to 5: 5 offsets\n" in capsys.readouterr().out
 
 
 def test_every_example_says_in_airflow_s_list_and_on_its_own_page_what_it_is(airflow_home):

@@ -4,6 +4,9 @@ import json
 from datetime import UTC, datetime
 
 import pytest
+from airflow.sdk import DAG, Asset
+from airflow.timetables.interval import CronDataIntervalTimetable
+from support.messages import naming
 from support.statuses import besides_status
 
 from airflow_provider_orderedkafka import (
@@ -11,6 +14,9 @@ from airflow_provider_orderedkafka import (
     Application,
     Avro,
     Decode,
+    DeltaOutput,
+    FilesOutput,
+    IcebergOutput,
     KafkaOutput,
     NewTopics,
     OrderedLoad,
@@ -22,6 +28,7 @@ from airflow_provider_orderedkafka import (
 )
 from airflow_provider_orderedkafka.assets import ledger_asset, output_alias
 from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.operators.commit import CommitOffsetRangeOperator
 
 GOOD = {"schedule": None, "catchup": False, "max_active_runs": 1}
 
@@ -30,13 +37,16 @@ OUT = KafkaOutput("out")
 A_PROGRAM = Rows(application=Application("apps/quick.py"))
 
 
-def parse(dag=None, load=None, how=ordered_load, **arguments):
-    """Parse a DAG with one load in it."""
-    from airflow.sdk import DAG
+def parse(dag=None, how=ordered_load, file=None, **arguments):
+    """Parse a DAG with one load in it, as if it stood in this file."""
+    with DAG("parsed", start_date=datetime(2026, 1, 1, tzinfo=UTC), **{**GOOD, **(dag or {})}) as made:
+        made.fileloc = str(file or made.fileloc)
+        return how(OrderedLoad("orders", topics=["orders", "refunds"]), **{"to": OUT, **arguments})
 
-    with DAG("parsed", start_date=datetime(2026, 1, 1, tzinfo=UTC), **{**GOOD, **(dag or {})}):
-        described = {"topics": ["orders", "refunds"], **(load or {})}
-        return how(OrderedLoad("orders", **described), **{"to": OUT, **arguments})
+
+def job(task, **params):
+    """What a run with these params does."""
+    return task._job({"params": params})
 
 
 def by_another(launch):
@@ -45,32 +55,12 @@ def by_another(launch):
     return EmptyOperator(**launch.task)
 
 
-HOURLY = "CronDataIntervalTimetable"
 ELSEWHERE = {"spark": by_another, "checkpoint": "/shared"}
-
-
-def timetable(name):
-    from airflow.sdk import Asset
-    from airflow.timetables.interval import CronDataIntervalTimetable
-    from airflow.timetables.trigger import CronTriggerTimetable
-
-    made = {
-        "CronDataIntervalTimetable": lambda: CronDataIntervalTimetable("@hourly", timezone="UTC"),
-        "CronTriggerTimetable": lambda: CronTriggerTimetable("@hourly", timezone="UTC"),
-        "asset": lambda: [Asset("an-asset")],
-    }
-    return made.get(name, lambda: name)()
-
-
-@pytest.mark.parametrize("schedule", [None, "@hourly", "@once", "@continuous", "CronTriggerTimetable", "asset"])
-def test_intervals_ask_for_a_timetable_that_has_them(schedule):
-    with pytest.raises(SettingError, match="schedule="):
-        parse({"schedule": timetable(schedule)}, how=ordered_intervals)
 
 
 def test_intervals_may_overlap_catch_up_and_depend_on_the_past():
     dag = {
-        "schedule": timetable(HOURLY),
+        "schedule": CronDataIntervalTimetable("@hourly", timezone="UTC"),
         "max_active_runs": 4,
         "catchup": True,
         "default_args": {"depends_on_past": True},
@@ -105,10 +95,6 @@ def test_what_the_load_says_to_another_operator_is_not_said_otherwise(name):
         parse(**ELSEWHERE, tasks={"load": {name: "x"}})
 
 
-def test_what_is_on_this_cluster_can_be_created():
-    parse(to=KafkaOutput("out", create=NewTopics(partitions=6), kafka_conn_id="kafka_default"))
-
-
 @pytest.mark.parametrize(
     ("start", "end"), [("{{ params.start }}", "{{ params.end }}"), ("-2h", "latest"), ({"orders": [-1]}, "{{ x }}")]
 )
@@ -133,13 +119,7 @@ def test_a_local_master_and_a_connection_that_is_kept_elsewhere_ask_for_none(mon
     parse(spark=SparkSubmit("in_the_database"))
 
 
-def test_another_operator_is_the_task_load():
-    assert parse(**ELSEWHERE).tasks["load"].task_id == "orders.load"
-
-
 def test_arguments_and_inlets_of_another_operator_come_beside_the_load_s_own():
-    from airflow.sdk import Asset
-
     load = parse(**ELSEWHERE, tasks={"load": {"inlets": [Asset("theirs")], "retries": 4}}).tasks["load"]
     assert {"theirs", ledger_asset("orders").name} <= {each.name for each in load.inlets}
     assert load.retries == 4
@@ -165,8 +145,6 @@ def test_a_load_s_tasks_read_its_ledger_and_none_emits_it():
 
 @pytest.mark.parametrize("said", ["tasks", "default_args"])
 def test_more_inlets_and_outlets_come_beside_the_load_s_own(said):
-    from airflow.sdk import Asset
-
     mine = {"inlets": [Asset("mine-in")], "outlets": [Asset("mine-out")]}
     how = {"tasks": dict.fromkeys(parse().tasks, mine)} if said == "tasks" else {"dag": {"default_args": mine}}
     for step, task in parse(**how).tasks.items():
@@ -181,10 +159,6 @@ def test_the_commits_of_a_dag_s_runs_take_turns_unless_somebody_wants_otherwise(
     assert parse(tasks={"commit": {"max_active_tis_per_dag": 2}}).tasks["commit"].max_active_tis_per_dag == 2
 
 
-def test_a_topic_of_the_same_name_on_another_cluster_is_another_topic():
-    assert parse(to=KafkaOutput("refunds", kafka_conn_id="second")).tasks
-
-
 def test_a_program_of_one_s_own_may_know_by_itself_where_to_write_and_the_packaged_one_is_told():
     assert parse(to=None, rows=A_PROGRAM).tasks
     with pytest.raises(SettingError, match="to="):
@@ -196,3 +170,71 @@ def test_the_tasks_of_a_group_are_given_one_output_and_one_way_to_make_rows():
     tasks = parse(to="topic:out", rows=rows).tasks
     assert tasks["resolve"].to == tasks["load"].to == tasks["commit"].to == OUT
     assert tasks["resolve"].rows == tasks["load"].rows == rows
+
+
+@pytest.mark.parametrize(
+    ("to", "params", "found"),
+    [
+        ("{{ params.format }}:{{ params.target }}", {"format": "delta", "target": "/lake/a"}, DeltaOutput("/lake/a")),
+        ("{{ params.format }}:{{ params.target }}", {"format": "topic", "target": "out"}, KafkaOutput("out")),
+        (KafkaOutput("{{ params.t }}", writers=3), {"t": "out"}, KafkaOutput("out", writers=3)),
+        (DeltaOutput("s3a://lake/{{ params.t }}/"), {"t": "orders"}, DeltaOutput("s3a://lake/orders")),
+    ],
+)
+def test_the_place_of_an_output_may_be_a_template(to, params, found):
+    made = job(parse(to=to).tasks["resolve"], **params)
+    assert made.to == found
+    assert made.written == (to if isinstance(to, str) else to.place)
+
+
+@pytest.mark.parametrize(
+    ("to", "rendered", "said"),
+    [
+        ("topic:{{ params.t }}", "refunds", "'refunds'"),
+        (KafkaOutput("{{ params.t }}"), "refunds", "'refunds'"),
+        (KafkaOutput("{{ params.t }}"), "my topic", "'my topic'"),
+        (DeltaOutput("{{ params.t }}"), "lake", "path ... 'lake'"),
+        (FilesOutput("{{ params.t }}"), "s3a://me:secret@lake/a", "path"),
+        ("{{ params.t }}", "nowhere", "'<format>:<name>' ... 'nowhere'"),
+    ],
+)
+def test_what_a_run_renders_is_checked_as_what_is_written_in_the_dag(to, rendered, said):
+    with pytest.raises(SettingError, match=naming(said)):
+        job(parse(to=to).tasks["resolve"], t=rendered)
+
+
+def test_the_asset_to_emit_may_be_another_one():
+    mine = Asset("mine")
+    for to in (IcebergOutput("lake.shop.orders"), OUT):
+        assert parse(to=to, asset=mine).tasks["commit"].asset == mine
+        assert parse(to=to).tasks["commit"].asset is None, "the output's own is known once a range is loaded"
+
+
+def test_on_another_cluster_a_topic_may_have_the_name_of_a_source_and_on_its_own_one_may_be_created():
+    assert parse(to=KafkaOutput("orders", kafka_conn_id="second")).tasks
+    assert parse(to=KafkaOutput("out", create=NewTopics(partitions=6), kafka_conn_id="kafka_default")).tasks
+
+
+@pytest.mark.parametrize("kind", ["transform", "arrow_transform"])
+def test_the_module_of_a_transform_beside_the_dag_travels_with_the_application_and_the_formats_in_its_job(
+    tmp_path, kind
+):
+    (tmp_path / "mine.py").write_text("def enrich(frame):\n    return frame\n")
+    rows = Rows(decode=Decode(value=Avro(registry="main")), bad_records=Allow(5, "dead"), **{kind: "mine:enrich"})
+    tasks = parse(file=tmp_path / "orders.py", rows=rows, spark=SparkSubmit(py_files="a.py")).tasks
+    assert tasks["load"].spark.py_files == f"a.py,{tmp_path / 'mine.py'}"
+    assert job(tasks["resolve"]).rows == rows
+    assert job(tasks["resolve"]).topics == ("out", "dead"), "both have to be there before a range is written down"
+
+
+def test_single_operators_take_what_every_task_takes_and_what_a_class_of_one_s_own_adds():
+    class Mine(CommitOffsetRangeOperator):
+        def __init__(self, *, colour, **kwargs):
+            super().__init__(**kwargs)
+            self.colour = colour
+
+    load = OrderedLoad("orders", topics=["orders"])
+    made = Mine(task_id="one", load=load, colour="red", retries=3, default_args={"pool": "small"})
+    assert (made.colour, made.retries, made.pool) == ("red", 3, "small")
+    with pytest.raises(SettingError, match="'retries'"):
+        Mine(task_id="one", load=load, colour="red", retires=3)

@@ -1,9 +1,6 @@
 """What Airflow knows about the provider."""
 
 import json
-import os
-import subprocess
-import sys
 from importlib import import_module
 from importlib.metadata import version
 from importlib.resources import files
@@ -15,21 +12,6 @@ from airflow_provider_orderedkafka.provider_info import get_provider_info
 
 NAME = "airflow-provider-orderedkafka"
 PACKAGE = Path(import_module("airflow_provider_orderedkafka").__file__).parent
-
-
-def test_airflow_lists_the_provider_with_its_version(airflow_home):
-    done = subprocess.run(
-        [Path(sys.executable).with_name("airflow"), "providers", "get", NAME, "--full", "--output", "json"],
-        env={**os.environ, "PYTHONWARNINGS": "ignore"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    (told,) = json.loads(done.stdout[done.stdout.index("[{") :])
-    assert told["package-name"] == NAME
-    assert "ordered_kafka" in str(told["hooks"])
 
 
 def test_airflow_finds_the_provider_without_a_complaint(airflow_home, caplog):

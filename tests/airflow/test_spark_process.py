@@ -55,13 +55,6 @@ def test_its_lines_are_logged_and_its_end_is_told(program, caplog):
     assert told in caplog.text
 
 
-def test_its_progress_is_told_and_not_logged(program):
-    told = []
-    said = process(program(f"print({PROGRESS.line!r})"), on_progress=told.append)
-    assert said.run() == 0
-    assert (told, said.output) == ([PROGRESS], "")
-
-
 def test_what_it_says_is_logged_without_secrets_and_progress_is_heard_whatever_the_load_is_called(program, caplog):
     caplog.set_level(logging.INFO)
     told, of_tokens = [], replace(PROGRESS, range_id="token-of-a-load")

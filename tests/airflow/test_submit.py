@@ -17,22 +17,15 @@ from pathlib import Path
 import psutil
 import pytest
 from support.bench import steps_of
-from support.messages import naming
 
 from airflow_provider_orderedkafka import KafkaOutput, OrderedLoad, SparkSubmit
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.hooks.launching import SECRET_REFERENCE, options_for, packed
+from airflow_provider_orderedkafka.hooks.launching import SECRET_REFERENCE, options_for
 from airflow_provider_orderedkafka.hooks.submission import rendered
-from airflow_provider_orderedkafka.job import Job
 from airflow_provider_orderedkafka.operators.submit import SubmitOrderedLoadOperator
 from airflow_provider_orderedkafka.tools.cli import main
 
 CANARY = "canary-7d1f0a55"
-
-
-@pytest.fixture
-def quick_submit():
-    """Here spark-submit itself starts the application."""
 
 
 def log_of(folder):
@@ -44,14 +37,6 @@ def database_of(folder):
     """What Airflow's database holds. Another process reads it: closing a file gives up SQLite's locks in this one."""
     files = sorted(folder.glob("airflow.db*"))
     return subprocess.run(["cat", *files], capture_output=True, check=True).stdout.decode(errors="replace")
-
-
-def test_without_a_spark_connection_the_error_says_what_to_create(bench, states, monkeypatch, capsys):
-    monkeypatch.delenv("AIRFLOW_CONN_SPARK_DEFAULT")
-    bench.write(1)
-    run = bench.dag().test()
-    assert steps_of(bench, states(run))["load"] == "failed"
-    assert "airflow connections add spark_default --conn-type spark" in capsys.readouterr().out
 
 
 def test_a_cluster_needs_a_checkpoint_that_all_of_it_reaches_and_no_attempt_is_written_without(
@@ -69,32 +54,24 @@ def test_a_cluster_needs_a_checkpoint_that_all_of_it_reaches_and_no_attempt_is_w
     assert ledger_of(bench.load).open.attempt == 0
 
 
-@pytest.mark.parametrize("place", ["hdfs://127.0.0.1:1/loads", "nope://bucket/loads"])
+@pytest.mark.parametrize(
+    ("place", "spark"), [("hdfs://127.0.0.1:1/loads", ""), ("nope://bucket/loads", ""), ("nope://b/loads", "by_shell")]
+)
 def test_a_checkpoint_that_airflow_cannot_read_is_an_error_before_an_attempt_is_written_and_another_leads_out(
-    bench, states, capsys, ledger_of, tmp_path, place
+    bench, states, capsys, ledger_of, tmp_path, place, spark
 ):
+    def dag(checkpoint):
+        arguments = f"checkpoint={checkpoint!r}, " + (f"spark={spark}" if spark else "")
+        return bench.dag(arguments=arguments, first="from support.services import by_shell")
+
     bench.write(1)
-    run = bench.dag(arguments=f"checkpoint={place!r},").test()
+    run = dag(place).test()
     assert steps_of(bench, states(run))["load"] == "failed"
     assert f"'{place}/" in capsys.readouterr().out
     opened = ledger_of(bench.load).open
     assert (opened.attempt, opened.checkpoint, bench.diary) == (0, None, [])
-    assert bench.dag(arguments=f"checkpoint={str(tmp_path)!r},").test().state == "success"
+    assert dag(str(tmp_path)).test().state == "success"
     assert [entry["range"] for entry in bench.diary] == [opened.range_id]
-
-
-def test_a_secret_of_the_connection_is_found_nowhere(bench, kafka, monkeypatch, capfd, tmp_path):
-    airflow_home = Path(os.environ["AIRFLOW_HOME"])
-    extra = {"bootstrap.servers": kafka.bootstrap_servers, "sasl.password": CANARY, "sasl.username": "somebody"}
-    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps({"conn_type": "kafka", "extra": extra}))
-    bench.write(1)
-    assert bench.dag(arguments=f"to=KafkaOutput({bench.output!r})").test().state == "success"
-    seen = capfd.readouterr()
-    assert bench.diary[0]["options"] == ["kafka.bootstrap.servers", "kafka.sasl.password", "kafka.sasl.username"]
-    assert CANARY not in seen.out + seen.err
-    assert CANARY not in database_of(airflow_home)
-    assert CANARY not in log_of(airflow_home) + log_of(tmp_path)
-    assert CANARY not in json.dumps(bench.diary)
 
 
 def test_each_attempt_takes_the_secret_that_the_connection_has_by_then(bench, kafka, monkeypatch):
@@ -210,32 +187,16 @@ def test_secrets_are_found_nowhere_wherever_they_are_said(
             assert secret not in text, f"{name} is in {place}"
 
 
-def test_in_client_mode_everything_goes_by_the_environment():
-    options = options_for({"kafka.sasl.password": CANARY}, clustered=False, conf={}, load="orders")
-    assert options.arguments == []
-    assert json.loads(options.environment["ORDEREDKAFKA_OPTIONS"]) == {"kafka.sasl.password": CANARY}
-
-
 def test_in_cluster_mode_a_secret_without_a_way_of_its_own_is_refused_by_name_and_not_by_value():
-    options = {"kafka.bootstrap.servers": "b:9092", "kafka.sasl.password": CANARY}
+    options = {"kafka.bootstrap.servers": "b:9092", "sink.kafka.bootstrap.servers": "c:9092"}
+    options |= {"kafka.sasl.password": CANARY}
     with pytest.raises(SettingError, match=r"'kafka\.sasl\.password'") as error:
         options_for(options, clustered=True, conf={}, load="orders")
     assert CANARY not in str(error.value)
     referred = options_for(options, clustered=True, conf={SECRET_REFERENCE: "name:key"}, load="orders")
-    assert referred.arguments == ["--option", "kafka.bootstrap.servers=b:9092"]
+    sink = ["--sink-option", "kafka.bootstrap.servers=c:9092"]
+    assert referred.arguments == ["--option", "kafka.bootstrap.servers=b:9092", *sink]
     assert referred.environment == {}
-
-
-def test_the_package_is_packed_for_a_cluster_where_airflow_is_not_installed(tmp_path):
-    bundle = packed(tmp_path)
-    code = "import airflow_provider_orderedkafka.spark.application.command as c; print(c.__file__)"
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, {bundle!r}); {code}"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert bundle in done.stdout
 
 
 CHILD = """
@@ -350,29 +311,6 @@ def test_default_arguments_of_the_dag_are_taken():
     assert load.spark.executor_memory == "3g"
 
 
-def test_an_application_that_this_worker_does_not_have_is_told_before_an_attempt_is_written_down(tmp_path):
-    (tmp_path / "mine.py").touch()
-    orders = OrderedLoad("orders", topics=["orders"])
-    for named in (f"{tmp_path}/mne.py", "nowhere/mne.py"):
-        load = SubmitOrderedLoadOperator(task_id="load", load=orders, application=named)
-        with pytest.raises(SettingError, match=naming(f"load 'orders': ... '{named}' ... '/")):
-            load._way({}, Job(None))
-
-
-WAITS_NOT = {"spark.yarn.submit.waitAppCompletion": "false"}
-
-
-def test_a_spark_submit_that_would_not_wait_for_its_application_is_refused_before_an_attempt_is_written_down(
-    bench, states, monkeypatch, capsys, ledger_of
-):
-    on_yarn(monkeypatch)
-    bench.write(3)
-    run = bench.dag(arguments=f"checkpoint='/loads', spark=SparkSubmit(conf={WAITS_NOT!r})").test()
-    assert steps_of(bench, states(run))["load"] == "failed"
-    assert "spark.yarn.submit.waitAppCompletion" in capsys.readouterr().out
-    assert ledger_of(bench.load).open.attempt == 0
-
-
 def test_every_other_parameter_of_airflow_s_operator_is_one_here_under_its_name():
     from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
@@ -407,12 +345,3 @@ def test_what_airflow_adds_to_spark_s_settings_for_lineage_is_submitted(bench, s
     for setting in ("spark.openlineage.parent_job=told", "spark.openlineage.transport=told", "spark.a=b"):
         assert setting in settings
     assert "spark.log.level=WARN" in settings
-
-
-def test_an_output_that_only_a_run_knows_is_looked_at_before_a_range_is_written_down(bench, states, capsys, ledger_of):
-    bench.write(3)
-    run = bench.dag(arguments=f"to=KafkaOutput(\"{{{{ '{bench.topic}' }}}}\")").test()
-    assert steps_of(bench, states(run))["resolve"] == "failed"
-    assert f"'{bench.topic}' (to='{bench.topic}')" in capsys.readouterr().out
-    assert ledger_of(bench.load) is None or ledger_of(bench.load).open is None
-    assert bench.diary == []

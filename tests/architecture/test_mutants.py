@@ -89,3 +89,8 @@ def test_tests_that_take_too_long_leave_the_verdict_open(checkout):
     )
     (verdict,) = judged(checkout, [mutant({"max(": "min("}, "test_slow.py")], seconds=1)
     assert "NOT KNOWN: " in str(verdict)
+
+
+def test_a_word_that_no_mutant_has_is_an_error_that_lists_those_that_there_are(capsys):
+    assert SCRIPT["main"](["no such word"]) == 2
+    assert set(capsys.readouterr().err.splitlines()) > {mutant.name for mutant in TABLE}

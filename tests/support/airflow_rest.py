@@ -76,10 +76,6 @@ class AirflowRest:
         """Mark a task by hand."""
         self._ask("PATCH", f"/dags/{dag}/dagRuns/{run}/taskInstances/{task}", json={"new_state": state})
 
-    def mark_run(self, dag: str, run: str, state: str) -> None:
-        """Mark a run by hand."""
-        self._ask("PATCH", f"/dags/{dag}/dagRuns/{run}", json={"state": state})
-
     def backfill(self, dag: str, begin: str, end: str, most: int) -> None:
         """Start a backfill."""
         body = {"dag_id": dag, "from_date": begin, "to_date": end, "max_active_runs": most}

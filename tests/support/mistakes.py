@@ -12,6 +12,7 @@ from airflow.timetables.interval import CronDataIntervalTimetable
 from airflow_provider_orderedkafka import *
 from airflow_provider_orderedkafka.assets import output_alias, watched_ledger_asset
 from airflow_provider_orderedkafka.operators.commit import CommitOffsetRangeOperator
+from airflow_provider_orderedkafka.operators.maintenance import TableMaintenanceOperator
 from airflow_provider_orderedkafka.operators.operations import LedgerOperationsOperator
 from airflow_provider_orderedkafka.operators.resolve import ResolveOffsetRangeOperator
 from airflow_provider_orderedkafka.operators.submit import SubmitOrderedLoadOperator
@@ -32,6 +33,9 @@ def replay(**more):
 
 def rows(**more):
     return ordered_load(LOAD, to=OUT, rows=Rows(**more))
+
+def maintain(to='delta:/lake', load=LOAD, **more):
+    return TableMaintenanceOperator(task_id="maintain", load=load, to=to, **more)
 
 with DAG("mistaken", **{{"schedule": None, "catchup": False, "max_active_runs": 1, **{dag}}}):
     {code}

@@ -23,7 +23,6 @@ from airflow_provider_orderedkafka.tools.doctor.installed import (
     find_java,
     fits,
     installed,
-    must_be_mended,
     spark_behind,
 )
 
@@ -52,17 +51,6 @@ def named(findings, name):
     return finding
 
 
-def test_only_what_is_broken_must_be_mended():
-    assert not must_be_mended([OK, WARNING])
-    assert must_be_mended([OK, WARNING, BROKEN])
-
-
-@pytest.mark.parametrize(("status", "remedy"), [("ok", "do this"), ("warning", ""), ("broken", "")])
-def test_a_finding_has_a_remedy_exactly_when_it_is_not_ok(status, remedy):
-    with pytest.raises(ValueError, match="remedy"):
-        Finding("java", status, "something", remedy)
-
-
 def test_a_finding_has_no_secret():
     found = Finding("kafka", "broken", "sasl.password=hush at https://u:hush@registry", "Correct it")
     assert "hush" not in as_json([found]) + as_table([found])
@@ -78,17 +66,6 @@ def test_the_table_is_aligned_and_has_each_remedy_below_its_row():
         "",
         "1 broken, 1 warning.",
     ]
-
-
-def test_the_json_says_the_same_to_a_program():
-    document = json.loads(as_json([OK, BROKEN]))
-    assert document["ok"] is False
-    assert document["findings"][1] == {
-        "name": "pyspark",
-        "status": "broken",
-        "found": "not installed",
-        "remedy": "Run: pip install it",
-    }
 
 
 def test_what_is_installed_here_is_found():

@@ -14,7 +14,7 @@ from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.decoding.formats import Avro, Decode, Json
-from airflow_provider_orderedkafka.errors import DocumentError, SettingError
+from airflow_provider_orderedkafka.errors import DocumentError
 from airflow_provider_orderedkafka.hooks.submission import SparkSubmit
 from airflow_provider_orderedkafka.job import LONGEST, RULES, Allow, Application, Job, Rows, Work
 from airflow_provider_orderedkafka.kafka.clients.pools import ReadSettings
@@ -132,32 +132,6 @@ def test_how_the_packaged_application_reads_and_writes_may_change_by_its_argumen
 def test_a_change_is_said_without_what_is_the_default():
     said = Job(KafkaOutput("a")).changes(Job(FilesOutput("/data/orders", "orc")))
     assert said == "to was KafkaOutput(topic='a'), it is FilesOutput(path='/data/orders', format='orc')"
-
-
-@pytest.mark.parametrize(
-    ("make", "said"),
-    [
-        (lambda: Rows(transform="m:f", arrow_transform="m:g"), "Rows ... transform ... arrow_transform"),
-        (lambda: Rows(transform="m:f", application=Application("a.py")), "Rows ... transform ... application"),
-        (lambda: Rows(transform=len), "transform ... 'module:function'"),
-        (lambda: Rows(arrow_transform="enrich"), "arrow_transform ... 'module:function' ... 'enrich'"),
-        (lambda: Rows(decode=Json("a long")), "Rows decode ... Decode(...), ... Json"),
-        (lambda: Rows(max_bad_records=3), "'max_bad_records' ... bad_records=Allow(10"),
-        (lambda: Rows(transfrom="m:f"), "'transfrom' ... 'transform'"),
-        (lambda: Allow(0, to="dead"), "Allow ... 1 ... 0"),
-        (lambda: Allow(True, to="dead"), "Allow ... 1 ... True"),
-        (lambda: Allow(1, to=""), "Allow to= "),
-        (lambda: Job(KafkaOutput("a"), Rows(bad_records=Allow(1, to=TABLE))).check(), "to=IcebergOutput( ... Allow("),
-        (lambda: Job(KafkaOutput("a"), Rows(bad_records=Allow(1, to="a"))).check(), "'a'"),
-        (lambda: Application("a.py", "--all"), "Application arguments"),
-        (lambda: Application(arguments=["--option", "kafka.sasl.password=x"]), "kafka.sasl.password"),
-    ],
-)
-def test_what_cannot_work_is_refused_where_it_is_written_down(make, said):
-    with pytest.raises(SettingError) as refused:
-        make()
-    assert says(str(refused.value), said)
-    assert "=x" not in str(refused.value)
 
 
 def test_a_work_of_a_later_release_is_refused_in_one_sentence():

@@ -87,8 +87,3 @@ def test_a_pattern_that_leaves_a_topic_out_is_what_the_error_about_it_says():
     )
     pattern = re.compile(re.search(r"re\.compile\(r'(.*)'\)", way_out)[1])
     assert [name for name in ("orders-eu", "orders-us", "orders") if pattern.fullmatch(name)] == ["orders-us"]
-
-
-def test_a_load_can_be_a_key_and_is_equal_by_value():
-    loads = [OrderedLoad("a", topics=["t"], start={"t": [3]}) for _ in range(2)]
-    assert set(loads) == {loads[0]}

@@ -5,7 +5,7 @@ from dataclasses import fields
 
 import pytest
 from support.loop import a_range
-from support.messages import naming, says
+from support.messages import says
 
 from airflow_provider_orderedkafka.core.codec import encode, packed
 from airflow_provider_orderedkafka.errors import SettingError
@@ -191,19 +191,6 @@ def test_the_second_cluster_s_secrets_go_by_the_environment_and_its_options_reac
     assert found.source.kafka.servers == "first:9092"
     assert found.cluster == {"bootstrap.servers": "second:9092", "sasl.password": "secret"}
     assert "secret" not in repr(found)
-
-
-def test_on_a_cluster_the_second_cluster_s_secrets_are_no_arguments():
-    options = {"kafka.bootstrap.servers": "first:9092", "sink.kafka.bootstrap.servers": "second:9092"}
-    sent = options_for(options, clustered=True, conf={}, load="orders").arguments
-    assert sent == [
-        "--option",
-        "kafka.bootstrap.servers=first:9092",
-        "--sink-option",
-        "kafka.bootstrap.servers=second:9092",
-    ]
-    with pytest.raises(SettingError, match="argument"):
-        options_for({**options, "sink.kafka.sasl.password": "x"}, clustered=True, conf={}, load="orders")
 
 
 def test_a_topic_goes_by_the_replay_and_a_table_by_its_own_application():

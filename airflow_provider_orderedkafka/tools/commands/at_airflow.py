@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
@@ -16,13 +17,13 @@ from ...compat.airflow import (
     stored_run_state,
     to_keep,
 )
-from ...context import ledger_asset, may_act
-from ...core.lifecycle import parted
+from ...context import is_active, ledger_asset
 from ...core.status import Status
-from ...errors import DocumentError, LifecycleError, SettingError
+from ...errors import LifecycleError, SettingError
 from ...loads.ledger import AIRFLOW, LedgerStore
 from ...locations import check_kept, ledger_in, location_for
 from ...telling.status import KEY as STATUS
+from ...telling.status import as_stored
 
 
 class MetadataStore:
@@ -48,19 +49,10 @@ class MetadataStore:
 def statuses() -> dict[str, Status | None]:
     """How each load that Airflow knows stands, by its name; None for one without a status that can be read."""
     names = [unquote(uri.rpartition("/")[2]) for uri in _ledger_assets()]
-    return {name: _status(MetadataStore(name).get(STATUS)) for name in names}
+    return {name: as_stored(MetadataStore(name).get(STATUS)) for name in names}
 
 
-def _status(stored: Any) -> Status | None:
-    try:
-        return None if stored is None else Status.from_value(stored)
-    except DocumentError:  # of another release; the next step of a run replaces it
-        return None
-
-
-def run_is_active(owner: str) -> bool:
-    dag_id, _, run_id = parted(owner)[0].partition("/")
-    return may_act(stored_run_state(dag_id, run_id))
+run_is_active = partial(is_active, state_of=stored_run_state)
 
 
 def location_of(load: str) -> str | None:
