@@ -32,8 +32,8 @@ atexit.register(shutil.rmtree, os.environ["AIRFLOW_HOME"], ignore_errors=True)
 # An Airflow before 3.3 has no store for ledgers. Set by hand, all tests keep theirs there on any Airflow.
 if any(each.version.split(".")[:2] < ["3", "3"] for each in distributions(name="apache-airflow-core")):
     os.environ.setdefault("AIRFLOW__ORDEREDKAFKA__LEDGER", f"{os.environ['AIRFLOW_HOME']}/ledgers")
-# py4j tells with a traceback of each connection that it opens anew. A Python before 3.11.8 cannot make two tracebacks at
-# once (python/cpython#106905): where threads of Spark's client did, the test that asked for it failed.
+# py4j logs a traceback for each connection that it opens anew. A Python before 3.11.8 cannot make two at one moment
+# (python/cpython#106905): where two threads of Spark's client did, the test that asked for it failed.
 logging.getLogger("py4j").setLevel(logging.WARNING)
 logging.getLogger().addFilter(lambda record: record.module != "java_gateway")
 # How long an example takes says more of what else the machine does than of the code. A change is judged by the same

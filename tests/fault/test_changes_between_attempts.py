@@ -1,10 +1,11 @@
 """A load is killed in the middle of a batch, something changes, and it is run again: no row is lost or doubled.
 
-Whatever changed: what arrived meanwhile; by which lane, how many writers and in which slices the rest is written; how
-many partitions the output has; which Spark; the transform's code. `tests/property/test_attempts.py` holds the same, and
-much more that changes, on a Kafka and a Spark in memory.
+Whatever changed: what arrived, expired or was compacted meanwhile; by which lane, how many writers and in which slices
+the rest is written; how many partitions the output has; which Spark; the transform's code.
+`tests/property/test_attempts.py` holds the same, and much more that changes, on a Kafka and a Spark in memory.
 """
 
+import json
 import random
 import re
 import sys
@@ -25,11 +26,15 @@ from support.ranges import whole_range
 from support.records import Record, Records
 from support.topics import Topics
 
+from airflow_provider_orderedkafka.core.order.cuts import OnDataLoss
+from airflow_provider_orderedkafka.errors import SettingError, exit_code
 from airflow_provider_orderedkafka.kafka.write.producer import PooledProducer
+from airflow_provider_orderedkafka.outputs import OPTIONS_VARIABLE
 
 pytestmark = [pytest.mark.fault, pytest.mark.usefixtures("spark"), pytest.mark.timeout(600)]
 
 COUNT = 6_000
+SETTING_ERROR = exit_code(SettingError(""))
 PARTITIONS = 4
 FRAMES = ("--transform", "support.transforms:unchanged")
 HALF = Moment(PooledProducer.send, "return", 2)
@@ -134,9 +139,11 @@ def nothing_is_left_running() -> Iterator[None]:
     end_what_was_started()
 
 
-def begun(scene: Scene, folder: Path, first: tuple[str, ...], home: Path = OURS, **how: Any) -> Load:
+def begun(
+    scene: Scene, folder: Path, first: tuple[str, ...], home: Path = OURS, on_data_loss: OnDataLoss = "fail", **how: Any
+) -> Load:
     """The first attempt, killed when some of its rows have landed; at least one chunk, and not all."""
-    loaded = whole_range(scene.servers, scene.source)
+    loaded = whole_range(scene.servers, scene.source, on_data_loss=on_data_loss)
     load = Load(scene.servers, folder, loaded, "--output-topic", scene.output, submit=SMALL_CHUNKS, **how)
     application = load.start(HALF, first, home)
     assert application.until_held(), application.log()[-3000:]
@@ -179,6 +186,93 @@ def test_what_an_older_spark_began_is_finished_by_this_one(
     assert check_rows(expected, records.read(scene.output), 1) == FLAWLESS
     load.prove()
     assert (report.rows_emitted, report.replayed, report.may_be_doubled) == (len(expected), landed, 0)
+
+
+def test_what_was_compacted_since_takes_no_other_row_along(
+    kafka: Any, topics: Topics, records: Records, tmp_path: Path
+) -> None:
+    compaction = {"cleanup.policy": "compact", "segment.ms": 100, "min.cleanable.dirty.ratio": 0.01}
+    source = topics.create("in", PARTITIONS, config={**compaction, "max.compaction.lag.ms": 100})
+    scene = Scene(topics, records, source, topics.create("out", 3), kafka.bootstrap_servers)
+    chance = random.Random(1)
+    made = [Record(b"%d:" % n, START + n * 3, chance.randrange(4), b"key-%d" % n) for n in range(COUNT)]
+    records.produce(source, made)
+    load = begun(scene, tmp_path, (*sink(writers=3), *slices(500)))
+    before = {stamp(each).source for each in records.read(scene.output)}
+    ends = records.ends(source)
+    records.produce(source, [Record(b"newer", START + 10**7 + n, made[n].partition, made[n].key) for n in range(500)])
+    compacted(records, source)
+    load.finish_here(*sink(writers=3))
+    there = [each for each in expected_of(records, source) if each.position[2] < ends[each.position[1]]]
+    landed = [stamp(each).source for each in records.read(scene.output)]
+    assert len(landed) == len(set(landed))
+    assert set(landed) == before | {each.position for each in there}
+    assert len(there) < COUNT
+
+
+def compacted(records: Records, topic: str) -> None:
+    """Write on until the broker has compacted something of the topic away."""
+    deadline = time.monotonic() + 120
+    count = len(records.read(topic))
+    while len(records.read(topic)) >= count:
+        assert time.monotonic() < deadline, "nothing was compacted"
+        for partition in range(PARTITIONS):
+            records.produce(topic, [Record(b"on", START + 2 * 10**7, partition, b"on")])
+        count += PARTITIONS
+        time.sleep(1)
+
+
+def test_what_retention_took_since_is_counted_and_takes_no_other_row_along(
+    kafka: Any, topics: Topics, records: Records, tmp_path: Path
+) -> None:
+    scene = Scene(topics, records, topics.create("in", PARTITIONS), topics.create("out", 3), kafka.bootstrap_servers)
+    records.produce(scene.source, events(COUNT, 1))
+    expected = {each.position for each in expected_of(records, scene.source)}
+    first = (*sink(writers=3), *slices(500))
+    load = begun(scene, tmp_path, first, on_data_loss="count")
+    before = {stamp(each).source for each in records.read(scene.output)}
+    records.delete_before(scene.source, {1: 900})
+    report = load.finish_here(*first)
+    landed = [stamp(each).source for each in records.read(scene.output)]
+    gone = {position for position in expected if position[1] == 1 and position[2] < 900}
+    assert len(landed) == len(set(landed))
+    assert set(landed) == before | (expected - gone)
+    assert (report.rows_emitted, report.lost) == (len(landed), len(gone - before))
+
+
+def test_a_key_in_a_partition_where_the_direct_lane_did_not_expect_it_is_written_and_reported(
+    kafka: Any, topics: Topics, records: Records, tmp_path: Path
+) -> None:
+    source, output = topics.create("in", PARTITIONS), topics.create("out", 3)
+    made = events(COUNT, 1)
+    astray = made[COUNT // 2]
+    made[COUNT // 2] = Record(astray.value, astray.timestamp, (astray.partition + 1) % PARTITIONS, astray.key)
+    records.produce(source, made)
+    load = Load(kafka.bootstrap_servers, tmp_path, whole_range(kafka.bootstrap_servers, source))
+    report = load.finish_here("--output-topic", output, *sink(writers=3))
+    found = check_rows(expected_of(records, source), records.read(output), 1)
+    assert (found.missing, found.doubled) == ([], [])
+    assert (report.rows_emitted, report.may_be_doubled, report.may_be_out_of_order) == (COUNT, 0, 1)
+
+
+@pytest.mark.parametrize("said", ["--option", "in the environment: sink."])
+def test_a_partitioner_that_is_new_is_refused_before_a_row_is_written_wherever_it_is_said(
+    kafka: Any, topics: Topics, records: Records, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str
+) -> None:
+    scene = Scene(topics, records, topics.create("in", PARTITIONS), topics.create("out", 3), kafka.bootstrap_servers)
+    records.produce(scene.source, events(COUNT, 1))
+    first = (*sink(writers=3), *slices(500))
+    load = begun(scene, tmp_path, first)
+    landed = len(records.read(scene.output))
+    name, argv = "kafka.partitioner", (said, "kafka.partitioner=consistent_random")
+    if not said.startswith("--"):
+        argv = ()
+        monkeypatch.setenv(OPTIONS_VARIABLE, json.dumps({said.partition(": ")[2] + name: "consistent_random"}))
+    assert load.ending_here(*first, *argv) == SETTING_ERROR
+    assert len(records.read(scene.output)) == landed
+    monkeypatch.delenv(OPTIONS_VARIABLE, raising=False)
+    load.finish_here(*first, "--option", "kafka.linger.ms=20", "--sink-option", f"{name}=murmur2_random")
+    assert check_rows(expected_of(records, scene.source), records.read(scene.output), 1) == FLAWLESS
 
 
 OF_SEVERAL = "from pyspark.sql import functions as f\n\n\ndef several(frame):\n    {}"

@@ -140,6 +140,33 @@ def test_a_transform_may_say_the_partition_and_each_partition_keeps_its_order(
     assert [stamp(each).source for each in seen] == [each.position for each in expected_of(records, source)]
 
 
+def test_an_arrow_transform_that_changes_keys_keeps_the_order_of_the_new_keys(
+    app: Application, topics: Topics, records: Records
+) -> None:
+    source, output = source_and_output(topics, records, 120)
+    app.load(whole_range(app.servers, source), "--output-topic", output, arrow_transform=rekeyed())
+    seen = sorted(records.read(output), key=lambda each: (each.partition, each.offset))
+    assert {each.key for each in seen} == {b"new-0", b"new-1", b"new-2"}
+    places = {each.position: place for place, each in enumerate(expected_of(records, source))}
+    for key in {each.key for each in seen}:
+        order = [places[stamp(each).source] for each in seen if each.key == key]
+        assert order == sorted(order)
+
+
+def rekeyed() -> Any:
+    """A transform that gives other keys, each from several partitions."""
+
+    def transform(batch: Any) -> Any:
+        import json
+
+        import pyarrow as pa
+
+        keys = [f"new-{json.loads(value)['number'] % 3}".encode() for value in batch.column("value").to_pylist()]
+        return batch.set_column(batch.schema.names.index("key"), "key", pa.array(keys, pa.binary()))
+
+    return transform
+
+
 def into_partition_1() -> Any:
     """A transform that sends all rows to one partition."""
 

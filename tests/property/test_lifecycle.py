@@ -273,6 +273,48 @@ def test_only_an_owner_starts_resumes_or_moves():
 
 
 @KEPT
+def test_of_two_heirs_that_take_over_at_the_same_moment_one_goes_on(kept):
+    story = left_open("resolve", kept)
+    second, third = story.runs["d/b"], story.runs["d/c"]
+    looks = []
+
+    def race(what):
+        looks.append(what)
+        if what == "get ledger" and looks.count(what) == 2:
+            second.resolve()
+
+    story.world.active.update(RUNS[1:])
+    with at(race), pytest.raises(LedgerChangedError):
+        third.resolve()
+    assert story.world.ledger.open.owner == second.name
+
+
+def about_to_be_taken_over(kept=DictStore):
+    """A world in which a range that is loaded is left open, and another run is about to write that it is its own."""
+    story = left_open("load", kept)
+    story.world.active.add("d/b")
+    story.begin("resolve", "d/b", 1)
+    heir = story.actors["d/b"]
+    while heir.before not in {"set ledger", None}:
+        heir.move()
+    assert not heir.done, "a heir takes over before it does anything else"
+    return story
+
+
+def test_a_commit_that_lost_a_race_leaves_mirror_and_event_to_the_one_whose_ledger_stands():
+    story = about_to_be_taken_over()
+    world, owner = story.world, story.runs["d/a"]
+    world.active.add(owner.name)  # cleared at the very moment at which another run takes its range over
+    with pytest.raises(LedgerChangedError):
+        owner.commit("range-1")
+    assert (world.mirror.shown.revision, world.events) == (0, [])
+    with pytest.raises(LifecycleError, match="d/b"):
+        owner.commit("range-1")
+    story.finish()
+    assert [(revision, range_id) for revision, range_id, *_ in story.commits()] == [(1, "range-1")]
+
+
+@KEPT
 @pytest.mark.parametrize(
     "change",
     [
@@ -296,6 +338,32 @@ def test_a_commit_compares_owner_attempt_and_revision_immediately_before_it_move
     assert looks.count("set ledger") == 0
     assert story.world.events == []
     assert story.world.ledger.open is not None
+
+
+def test_a_heir_that_lost_a_race_to_a_commit_is_told_so_where_the_store_compares():
+    story = about_to_be_taken_over(FolderStore)
+    world, owner, taking_over = story.world, story.runs["d/a"], story.actors["d/b"]
+    owner.commit("range-1")
+    taking_over.finish()
+    assert isinstance(taking_over.error, LedgerChangedError)
+    assert (world.ledger.open, world.mirror.shown.revision, world.events) == (None, 1, [(1, "range-1")])
+
+
+def test_a_run_that_was_killed_before_its_event_went_out_emits_it_when_it_is_cleared_as_a_whole():
+    world = World(high=5)
+    run = world.run("d/a")
+    run.load(run.resolve())
+
+    def die(what):
+        if what == "emit the event":
+            raise Killed
+
+    with at(die), pytest.raises(Killed):
+        run.commit("range-1")
+    assert world.events == []
+    run.whole()
+    assert world.events == [(1, "range-1")]
+    assert list(world.written) == ["range-1/0"]
 
 
 def test_a_look_that_overlaps_a_commit_does_not_take_its_mirror_for_one_that_is_ahead():

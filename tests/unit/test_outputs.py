@@ -50,21 +50,6 @@ def test_an_output_is_named_in_one_text(text, output):
     assert named(text) == output
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("orders-ordered", "'<format>:<name>' ... 'orders-ordered'"),
-        ("icberg:lake.shop.orders", "'icberg ... 'iceberg'"),
-        ("topic:two words", "'two words'"),
-        ("parquet:lake/orders", "path ... 'lake/orders'"),
-        ("delta:", "'catalog.schema.table'"),
-    ],
-)
-def test_a_text_that_names_no_output_is_refused_with_what_is_wrong(text, said):
-    with pytest.raises(SettingError, match=naming(said)):
-        named(text)
-
-
 @pytest.mark.parametrize("output", OUTPUTS, ids=repr)
 def test_an_output_comes_to_the_application_as_it_was_made(output):
     work = Work(a_range(), Job(output), "/c")
@@ -102,6 +87,7 @@ def test_an_output_s_own_settings_for_writing_are_added_to_those_of_the_source_s
     [
         (["--output", "topic:a", "--sink-option", "writers=4"], "--output ... 'writers'"),
         (["--output-topic", "a", "--sink-option", "keep_order=key"], "'keep_order' ... 'keepOrder'"),
+        (["--sink-option", "path=/a"], "'path' ... --output ... parquet:/data/orders"),
         (["--output-topic", "a", "--sink-option", "keepOrder=time"], "'key', 'partition' ... 'none', ... 'time'"),
         (["--output-topic", "a", "--sink-option", "deadLetterTopic=d"], "--bad-records 10 --dead-letters orders-dead"),
         (["--output", '{"kind": "kafka", "topic": "a", "kafka_conn_id": "second"}'], "'second'"),

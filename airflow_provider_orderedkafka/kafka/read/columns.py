@@ -117,6 +117,8 @@ class Headers:
 
     @classmethod
     def of(cls, lists: Lists) -> "Headers":
+        if not any(lists):
+            return cls(lists, np.zeros(len(lists), np.int64), np.zeros(len(lists), np.int64))
         sizes = [sum(len(name) + len(value or b"") for name, value in each or ()) for each in lists]
         return cls(lists, np.array(sizes, np.int64), np.array([len(each or ()) for each in lists], np.int64))
 

@@ -361,6 +361,7 @@ APPLICATION_SINK: Final = replace(
     ),
     instead={
         "topic": "name it with --output-topic",
+        "path": "name tables and files with --output, such as parquet:/data/orders",
         "subscribe": "this is an option of reading; where to write is --output-topic",
         "deadLetterTopic": "say how many there may be, and where they go: --bad-records 10 --dead-letters orders-dead",
     },
