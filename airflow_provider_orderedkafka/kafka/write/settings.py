@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Final, Literal
 
 from confluent_kafka import KafkaError, KafkaException
@@ -22,7 +21,7 @@ from ...core.notation.spelling import counted
 from ...core.notation.subscriptions import Named, Topic
 from ...errors import AccessDeniedError, SettingError, UnknownTopicError
 from ...outputs import EXAMPLE, NewTopics
-from ..clients.answers import DEADLINE, DENIED, Patience, at_once, check_allowed, gather
+from ..clients.answers import DEADLINE, DENIED, Patience, check_allowed, gather
 from ..clients.pools import admin
 from ..lookup.survey import Kafka
 from ..lookup.topics import discover
@@ -145,17 +144,19 @@ def _create(config: Mapping[str, str], topic: str, new: NewTopics) -> str:
 
     def ask(questions: Sequence[str], seconds: float) -> list[Future[Any]]:
         made = asked.client.create_topics([wanted], request_timeout=seconds)
-        return [at_once(partial(_wait_until_there, made[name], topic)) for name in questions]
+        return [_judged(made[name], topic) for name in questions]
 
     gather(asked, ask, [topic], Patience(DEADLINE, "the creation of topic"), whom=asked.controller)
     partitions = discover(config, Named((topic,))).topics[0].partitions
     return f"output topic {topic!r} was created, with {counted(partitions, 'partition')}"
 
 
-def _wait_until_there(made: Future[Any], topic: str) -> None:
-    """Wait until the topic is created, by this or by another task; what a person has to mend is an error of ours."""
+def _judged(made: Future[Any], topic: str) -> Future[Any]:
+    """The same outcome, but for a topic that another task has created, and for what a person has to mend."""
+    judged: Future[Any] = Future()
     try:
         made.result()
+        judged.set_result(True)
     except KafkaException as error:
         reason = error.args[0]
         if reason.code() in DENIED:
@@ -164,8 +165,11 @@ def _wait_until_there(made: Future[Any], topic: str) -> None:
             ) from error
         if reason.code() in _WRONG:
             raise SettingError(f"Kafka does not create topic {topic!r} as create= says: {reason.str()}") from error
-        if reason.code() != KafkaError.TOPIC_ALREADY_EXISTS:
-            raise
+        if reason.code() == KafkaError.TOPIC_ALREADY_EXISTS:
+            judged.set_result(True)
+        else:
+            judged.set_exception(error)
+    return judged
 
 
 UsePartition = Literal["never", "given", "always"]
