@@ -2,7 +2,7 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
-from property.test_cuts import EXAMPLES, LATEST, floors, logs, sizes, spans
+from property.test_cuts import LATEST, floors, logs, sizes, spans
 
 from airflow_provider_orderedkafka.core.next_range import allot, passes, place_after
 from airflow_provider_orderedkafka.core.order.cuts import Span
@@ -31,7 +31,6 @@ def test_slices_that_pass_whole_leave_rows_for_those_behind_them(counts, left):
     assert passes(counts, left) == (allot([*counts, 1], left)[-1] == 1)
 
 
-@EXAMPLES
 @given(logs(), floors, st.data())
 def test_the_place_behind_a_record_has_it_and_all_before_it_on_one_side_and_the_rest_on_the_other(log, floor, data):
     span = spans(log, floor)
@@ -45,7 +44,6 @@ def test_the_place_behind_a_record_has_it_and_all_before_it_on_one_side_and_the_
     assert log.in_order(Span(place.offsets, span.end, place.floor, LATEST)) == everything[number + 1 :]
 
 
-@EXAMPLES
 @given(logs(), floors, sizes, st.data())
 def test_going_on_from_the_place_behind_a_record_gives_the_same_slices_of_the_rest(log, floor, each, data):
     span = spans(log, floor)
