@@ -163,8 +163,10 @@ def test_what_a_stream_s_checkpoint_says_is_a_start(tmp_path):
 
 def named_commands():
     """The commands of `orderedkafka` that the product names with arguments, with something for what it fills in."""
-    for path in sorted(Path(airflow_provider_orderedkafka.__file__).parent.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    package = Path(airflow_provider_orderedkafka.__file__).parent
+    texts = {path: path.read_text("utf-8") for path in package.rglob("*.py")}
+    for path in sorted(path for path, text in texts.items() if "`orderedkafka " in text):
+        for node in ast.walk(ast.parse(texts[path])):
             parts = node.values if isinstance(node, ast.JoinedStr) else [node]
             text = "".join(str(getattr(part, "value", "")) if isinstance(part, ast.Constant) else "x" for part in parts)
             for command in re.findall(r"`orderedkafka ([^`]*)`", text):
