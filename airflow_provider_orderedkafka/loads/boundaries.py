@@ -21,7 +21,7 @@ from typing import TypeGuard
 
 from ..core.documents import Boundary, Range, Uncertain
 from ..core.next_range import Deleted, Survey, created_again, cut_time
-from ..core.notation.spelling import format_duration
+from ..core.notation.spelling import format_duration, listed
 from ..core.notation.starts import Moment
 from ..core.notation.subscriptions import names
 from ..core.order.cuts import NO_FLOOR, Floor, Place
@@ -35,8 +35,6 @@ KEPT = 2_000
 
 TRIES = 3
 """How often to write a decision that other runs overwrite."""
-
-SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,14 +210,9 @@ def check_interval(store: LedgerStore, loaded: Range) -> None:
             held = {p: min(offset, loaded.end.offsets.get(p, offset)) for p, offset in held.items()}
         wrong = [f"{p.at(to)} instead of {held[p]}" for p, to in place.offsets.items() if held.get(p, to) != to]
         if wrong:
-            raise LifecycleError(_decided_anew(store.load, loaded, place.floor.time, wrong))
-
-
-def _decided_anew(load: str, loaded: Range, time: int, wrong: list[str]) -> str:
-    more = f" and {len(wrong) - SHOWN:,} more" if len(wrong) > SHOWN else ""
-    return (
-        f"the boundary at {Moment(time)} of load {load!r} was decided by two runs at the same moment, and range "
-        f"{loaded.id!r} was loaded with the one that does not hold: it has {', '.join(wrong[:SHOWN])}{more}. What lies "
-        "between these offsets is in no interval, or in two: load what is missing with a replay of just these "
-        "offsets, then mark this task success"
-    )
+            raise LifecycleError(
+                f"the boundary at {Moment(place.floor.time)} of load {store.load!r} was decided by two runs at the "
+                f"same moment, and range {loaded.id!r} was loaded with the one that does not hold: it has "
+                f"{listed(wrong)}. What lies between these offsets is in no interval, or in two: load what is "
+                "missing with a replay of just these offsets, then mark this task success"
+            )

@@ -17,7 +17,7 @@ from ..core.documents import Ledger, Range
 from ..core.lifecycle import first_look as imagined
 from ..core.lifecycle import joined, status_of
 from ..core.next_range import NothingToLoad, Survey, limit_spent
-from ..core.notation.spelling import counted
+from ..core.notation.spelling import counted, listed
 from ..core.notation.starts import Moment, Start
 from ..core.notation.subscriptions import lacking
 from ..core.order.cuts import Bound
@@ -276,9 +276,8 @@ def _in_batches(planned: Range, batches: Sequence[Planned]) -> list[str]:
         size += f"; in all some {_bytes(first.bytes * planned.offsets // first.offsets)}"
     lines = [f"batches   {about}{first.batches:,}, of {counted(first.offsets, 'offset')}{size}"]
     for each in batches[:SHOWN_ENDS]:
-        ends = list(each.end(planned).offsets.items())
-        more = f" and {len(ends) - SHOWN_ENDS:,} more" if len(ends) > SHOWN_ENDS else ""
-        lines.append(f"  {each.batch:,} ends at {', '.join(p.at(offset) for p, offset in ends[:SHOWN_ENDS])}{more}")
+        ends = [partition.at(offset) for partition, offset in each.end(planned).offsets.items()]
+        lines.append(f"  {each.batch:,} ends at {listed(ends, SHOWN_ENDS)}")
     return lines
 
 
