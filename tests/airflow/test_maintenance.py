@@ -20,7 +20,11 @@ with DAG("maintained", schedule=None):
         spark=SparkSubmit(
             spark_binary={binary!r},
             packages="io.delta:delta-spark_4.2_2.13:4.4.0",
-            conf={{"spark.hadoop.fs.s3a.secret.key": {secret!r}}},
+            conf={{
+                "spark.hadoop.fs.s3a.secret.key": {secret!r},
+                "spark.sql.shuffle.partitions": "2",
+                "spark.databricks.delta.snapshotPartitions": "2",
+            }},
         ),
         retention="1d",
     )
