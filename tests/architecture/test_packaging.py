@@ -61,9 +61,14 @@ def test_what_spark_alone_needs_is_an_extra():
     assert names(EXTRAS["spark"]) & names(PROJECT["dependencies"]) == set()
 
 
+def test_without_an_extra_there_is_what_the_reader_needs_and_airflow_is_an_extra():
+    assert names(PROJECT["dependencies"]) == {"confluent-kafka", "numpy", "pyarrow"}
+    assert all(each.startswith(AIRFLOW) for each in names(EXTRAS["airflow"]))
+
+
 @pytest.mark.parametrize("name", TRIED)
 def test_airflow_is_not_capped_and_what_was_tried_begins_at_the_floor_and_ends_at_the_lock(name):
-    bounds = dict(map(split, PROJECT["dependencies"]))[name]
+    bounds = dict(map(split, EXTRAS["airflow"]))[name]
     oldest, newest = TRIED[name]
     assert oldest.startswith(bounds.removeprefix(">="))
     assert pins(LOCK, name) == [newest]
