@@ -14,7 +14,6 @@ def get_provider_info() -> dict[str, Any]:
         "integrations": [
             {
                 "integration-name": INTEGRATION,
-                "external-doc-url": "https://pypi.org/project/airflow-provider-orderedkafka/",
                 "tags": ["apache"],
             }
         ],
@@ -36,7 +35,7 @@ def get_provider_info() -> dict[str, Any]:
                             "Where loads keep their ledgers that do not say it themselves: a folder or an object store "
                             "that all of Airflow reaches. Empty: in Airflow's asset state store, since Airflow 3.3."
                         ),
-                        "version_added": None,
+                        "version_added": "0.1.0",
                         "type": "string",
                         "example": "s3://bucket/ledgers",
                         "default": "",

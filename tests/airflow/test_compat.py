@@ -252,7 +252,7 @@ def test_an_airflow_without_its_kafka_provider_is_told_how_to_install_that(monke
     with pytest.raises(ModuleNotFoundError) as found:
         check_installed()
     assert "'airflow.providers.apache.kafka'" in str(found.value)
-    assert f"an Airflow that is there, {PROVIDER}" in str(found.value)
+    assert str(found.value).endswith(PROVIDER)
 
 
 def test_a_name_that_airflow_lacks_is_told_like_a_module_and_an_error_of_others_is_left_alone(monkeypatch):
