@@ -9,7 +9,7 @@ export PYTHON PORT
 unexport PYTHONDONTWRITEBYTECODE
 
 # All extras but that of Google: its provider brings some hundred packages, which would hold others back.
-LOCKED := amazon audit databricks decode kubernetes livy msk openlineage spark
+LOCKED := airflow amazon audit databricks decode kubernetes livy msk openlineage spark
 
 .DEFAULT_GOAL := help
 .PHONY: help environment browser demo ui broker sample test faults nightly newest versions soak mutants bench release docs lint lock clean

@@ -16,6 +16,6 @@ class Description(MetadataHookInterface):
     def update(self, metadata: dict[str, Any]) -> None:
         """Set the description."""
         text = Path(self.root, "README.md").read_text("utf-8")
-        if home := metadata["urls"].get("Repository"):
+        if home := metadata.get("urls", {}).get("Repository"):
             text = RELATIVE.sub(lambda link: f"{link[0]}{home}/{'raw' if link['picture'] else 'blob'}/HEAD/", text)
         metadata["readme"] = {"content-type": "text/markdown", "text": text}

@@ -52,6 +52,8 @@ _MODULES = {
     **dict.fromkeys(_SERVICES, "services"),
 }
 
+_ON_AIRFLOW = {"dag", "forms"}
+
 __all__ = [
     "Allow",
     "Application",
@@ -88,4 +90,6 @@ if not TYPE_CHECKING:  # a type checker that saw this function would accept ever
     def __getattr__(name):
         if name not in _MODULES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        if _MODULES[name] in _ON_AIRFLOW:
+            import_module(f"{__name__}.operators")  # says what is missing, where Airflow is not installed
         return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -2,9 +2,10 @@
 
     python scripts/release.py [--python VERSION ...]
 
-Builds twice and compares, checks the metadata, installs wheel and source distribution into an empty environment of each
-Python with the oldest and the newest Airflow, and follows the README with the wheel, against a broker. Ends with 1 at
-the first thing that is not as it should be. What an upload would send is in `dist/`, and listed.
+Builds twice and compares, checks the metadata, installs into an empty environment of each Python the wheel alone, which
+reads from a broker, and wheel and source distribution with the oldest and the newest Airflow, and follows the README
+with the wheel. Ends with 1 at the first thing that is not as it should be. What an upload would send is in `dist/`, and
+listed.
 """
 
 import argparse
@@ -48,12 +49,14 @@ def main(argv: Sequence[str]) -> int:
     uv("tool", "run", "--quiet", "twine", "check", "--strict", *map(str, built))
     for file in built:
         listed(file)
+    wheel = next(file for file in built if file.suffix == ".whl")
     with tempfile.TemporaryDirectory(prefix="orderedkafka-release-") as folder:
         for python in arguments.python or PYTHONS:
+            read_alone(Path(folder, python), python, wheel)
             for airflow in airflows():
                 for file in built:
                     tried(Path(folder, "environment"), python, airflow, file)
-        readme_followed(Path(folder), next(file for file in built if file.suffix == ".whl"))
+        readme_followed(Path(folder), wheel)
     told("everything is as it should be; RELEASING.md says how to go on")
     return 0
 
@@ -119,7 +122,7 @@ def airflows() -> list[Any]:
 
 def tried(home: Path, python: str, airflow: Any, file: Path) -> None:
     """Install it without Spark into an empty environment, and ask what works there: the doctor, a DAG, the bundle."""
-    installed(home, python, airflow, str(file), "")
+    installed(home, python, airflow.until, *without_spark(airflow), f"{file}[airflow]")
     size = megabytes(home)
     with elsewhere(
         home, AIRFLOW__ORDEREDKAFKA__LEDGER=str(home / "ledgers")
@@ -135,14 +138,29 @@ def megabytes(home: Path) -> int:
     return sum(path.stat().st_size for path in (home / "lib").rglob("*") if path.is_file()) // 1_000_000
 
 
-def installed(home: Path, python: str, airflow: Any, file: str, extra: str) -> None:
-    """Make an empty environment with this Airflow, and install the file into it."""
+def without_spark(airflow: Any) -> list[str]:
+    return [each for each in airflow.requirements if not each.startswith("pyspark")]
+
+
+def read_alone(folder: Path, python: str, wheel: Path) -> None:
+    """Install it without an extra into an empty environment, and read a topic there."""
+    home = folder / "environment"
+    installed(home, python, "", str(wheel))
+    size = megabytes(home)
+    with elsewhere(home) as run, LocalKafka(folder / "broker") as kafka:
+        sample.make_topics(kafka.bootstrap_servers)
+        sample.write_events(kafka.bootstrap_servers)
+        read = run("orderedkafka", "read", "orders", "--bootstrap-servers", kafka.bootstrap_servers)
+    told(f"Python {python}, {wheel.name} alone: {size} MB, {len(read.splitlines()):,} records read")
+
+
+def installed(home: Path, python: str, until: str, *what: str) -> None:
+    """Make an empty environment, and install this into it, as of a day."""
     found = {**os.environ, "PYTHON": f"python{python}"}
     path = subprocess.run(["scripts/python"], cwd=ROOT, env=found, stdout=subprocess.PIPE, text=True, check=True).stdout  # noqa: S607
     uv("venv", "--quiet", "--clear", "--no-python-downloads", "--python", path.strip(), str(home))
-    what = [each for each in airflow.requirements if extra or not each.startswith("pyspark")]
-    day = ["--exclude-newer", airflow.until] if airflow.until else []
-    uv("pip", "install", "--quiet", "--python", str(home / "bin" / "python"), *day, *what, f"{file}{extra}")
+    day = ["--exclude-newer", until] if until else []
+    uv("pip", "install", "--quiet", "--python", str(home / "bin" / "python"), *day, *what)
 
 
 @contextmanager
@@ -166,7 +184,8 @@ def elsewhere(home: Path, **variables: str) -> Iterator[Any]:
 def readme_followed(folder: Path, wheel: Path) -> None:
     """Run the commands of "Use it", in their order, with the wheel in place of the checkout and a broker of its own."""
     home = folder / "environment"
-    installed(home, PYTHONS[-1], airflows()[-1], str(wheel), "[spark]")
+    newest = airflows()[-1]
+    installed(home, PYTHONS[-1], newest.until, *newest.requirements, f"{wheel}[airflow,spark]")
     told(f"the wheel with Spark: {megabytes(home)} MB")
     with elsewhere(home) as run, LocalKafka(folder / "broker") as kafka:
         sample.make_topics(kafka.bootstrap_servers)

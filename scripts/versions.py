@@ -245,7 +245,7 @@ def _tried(environment: Environment, wheel: Path, workers: str) -> Result:
 
 
 def _build(environment: Environment, wheel: Path) -> None:
-    """An environment with Airflow gets the wheel with its dependencies, another one without them."""
+    """An environment with Airflow gets the wheel with these extras, another one what a cluster has."""
     named = {"PYTHON": environment.python} if environment.python else {}
     python = _said("scripts/python", **named).strip()
     _uv("venv", "--quiet", "--clear", "--no-python-downloads", "--python", python, str(environment.home))
@@ -256,14 +256,14 @@ def _build(environment: Environment, wheel: Path) -> None:
     if environment.until:
         what += ["--exclude-newer", environment.until]
     if environment.axis == "airflow":
-        _uv(*install, *what, f"{wheel}[spark]")
+        _uv(*install, *what, f"{wheel}[airflow,spark]")
     else:
         _uv(*install, *what, *_for_executors())
         _uv(*install, "--no-deps", str(wheel))
 
 
 def _for_executors() -> list[str]:
-    """What a cluster needs beside Spark: all that is required but Airflow and PySpark."""
+    """What a cluster needs beside Spark."""
     required = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["spark"]]
     return [each for each in required if not each.startswith(("apache-airflow", "pyspark"))]
 

@@ -4,6 +4,7 @@ A newer one that lacks it is a `SettingError` in one sentence, where a load need
 """
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
@@ -70,6 +71,23 @@ def _lacking(version: str, why: object) -> SettingError:
 
 def version_of(name: str) -> str | None:
     return next((each.version for each in distributions(name=name)), None)
+
+
+def check_installed() -> None:
+    """`ModuleNotFoundError`, with the way out, where Airflow or its Kafka provider is missing."""
+    for name in ("airflow.sdk", "airflow.providers.apache.kafka"):
+        found, why = None, None
+        try:
+            found = find_spec(name)
+        except ModuleNotFoundError as error:  # what is around it
+            why = error
+        if found is None:
+            raise ModuleNotFoundError(
+                f"what runs in Airflow needs Airflow {TRIED[AIRFLOW][0]} or newer and its Kafka provider "
+                f"{TRIED[PROVIDER][0]} or newer, but {name!r} is not in this Python ({sys.executable}): pip install "
+                f"'airflow-provider-orderedkafka[airflow]', or, in an Airflow that is there, {PROVIDER}",
+                name=name,
+            ) from why
 
 
 # airflow 3.1.8 to 3.3.2. Public would be: a command of Airflow's that runs ours with its connections at hand.

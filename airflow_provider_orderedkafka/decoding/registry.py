@@ -2,6 +2,7 @@
 
     Registry(config)              picklable; `config` has the client's properties: `url`, `basic.auth.user.info`, ...
     Registry.of(options)          the same, by the options `registry.*` of an application
+    registry.subjects()           -> their names
     registry.newest(subject)      -> Registered
     registry.schema(id or guid)   -> Registered; `NoSchemaError` if there is none
 
@@ -70,6 +71,9 @@ class Registry:
     @property
     def name(self) -> str:
         return f"the schema registry at {masked(self.config['url']).replace(f'{MASK}@', '')}"
+
+    def subjects(self) -> list[str]:
+        return self._asked(lambda client: list(client.get_subjects()))
 
     def newest(self, subject: str, *, serialised: bool = False) -> Registered:
 

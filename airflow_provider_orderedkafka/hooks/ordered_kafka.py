@@ -1,4 +1,4 @@
-"""A hook for the `kafka` connection of Airflow's own Kafka provider, and the schema registry of a connection."""
+"""A hook for the `kafka` connection of Airflow's own Kafka provider, and one for that of a schema registry."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -7,18 +7,20 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from airflow.providers.apache.kafka.hooks.base import KafkaBaseHook
+from airflow.sdk import BaseHook
 
 from ..compat.airflow import connection_errors, connection_of, kafka_config, keep_from_logs
 from ..context import now_ms
 from ..core.documents import Ledger, Range
 from ..core.next_range import NO_BOUND, AtMost, Firsts, NothingToLoad
+from ..core.notation.spelling import counted
 from ..core.notation.starts import Start, parse_start
 from ..core.notation.subscriptions import Discovery, Matching, Named, Subscription
 from ..core.order.cuts import NO_FLOOR, Place
 from ..core.order.positions import Offsets
 from ..core.pacing import Verdict
 from ..decoding.registry import Registry
-from ..errors import SettingError
+from ..errors import OrderedKafkaError, SettingError
 from ..kafka.clients.config import RESOLVER, KafkaConfig, is_kept, keep_resolver
 from ..kafka.clients.oauth import MSK, is_msk_iam
 from ..kafka.lookup.survey import Brokers, StartResolver, marked
@@ -160,6 +162,32 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
 
 
 USER_INFO = "basic.auth.user.info"
+REGISTRY_TYPE = "orderedkafka_registry"
+"""The type of a registry's connection; others are taken, too, as only the form differs."""
+
+
+class SchemaRegistryHook(BaseHook):
+    """Tests a connection to a schema registry, for Airflow's form, which `provider_info` describes.
+
+    :param registry_conn_id: ID of the connection.
+    """
+
+    conn_name_attr = "registry_conn_id"
+    default_conn_name = "schema_registry"
+    conn_type = REGISTRY_TYPE
+    hook_name = "Kafka schema registry"
+
+    def __init__(self, registry_conn_id: str = default_conn_name) -> None:
+        super().__init__()
+        self.registry_conn_id = registry_conn_id
+
+    def test_connection(self) -> tuple[bool, str]:
+        """Whether the registry says which subjects it has; how many, or what is wrong."""
+        try:
+            registry = registry_of(self.registry_conn_id)
+            return True, f"{registry.name} has {counted(len(registry.subjects()), 'subject')}"
+        except OrderedKafkaError as error:
+            return False, str(error)
 
 
 def registry_of(conn_id: str) -> Registry:
@@ -175,13 +203,15 @@ def registry_of(conn_id: str) -> Registry:
 
 def registry_config(conn_id: str, connection: Any) -> dict[str, str]:
     extra = {
-        name: each if isinstance(each, str) else json.dumps(each) for name, each in connection.extra_dejson.items()
+        name: each if isinstance(each, str) else json.dumps(each)
+        for name, each in connection.extra_dejson.items()
+        if each not in (None, "")  # a field of the form that was left empty
     }
     host, login, password = connection.host or "", connection.login, connection.password
     if not host and "url" not in extra:
         raise SettingError(
-            f"connection {conn_id!r} has no host: create it with `airflow connections add {conn_id} --conn-type http "
-            "--conn-host https://registry:8081 --conn-login ... --conn-password ...`"
+            f"connection {conn_id!r} has no host: create it with `airflow connections add {conn_id} "
+            f"--conn-type {REGISTRY_TYPE} --conn-host https://registry:8081 --conn-login ... --conn-password ...`"
         )
     where = host if "://" in host else f"{connection.schema or 'http'}://{host}"
     if connection.port and urlsplit(where).port is None:
@@ -194,7 +224,7 @@ def registry_config(conn_id: str, connection: Any) -> dict[str, str]:
 
 def _connection(conn_id: str) -> Any:
     way_out = (
-        f"create it with `airflow connections add {conn_id} --conn-type http --conn-host https://registry:8081`, or "
-        "name another one with registry="
+        f"create it with `airflow connections add {conn_id} --conn-type {REGISTRY_TYPE} --conn-host "
+        "https://registry:8081`, or name another one with registry="
     )
     return connection_of(conn_id, "connection to a schema registry", way_out)

@@ -1,1 +1,5 @@
 """The Airflow trigger."""
+
+from ..compat.airflow import check_installed
+
+check_installed()

@@ -21,6 +21,7 @@ from airflow_provider_orderedkafka.compat.airflow import (
     PROVIDER,
     TRIED,
     StateOfAsset,
+    check_installed,
     connection_of,
     dag_run_state,
     has_data_intervals,
@@ -244,6 +245,14 @@ def test_what_a_newer_airflow_lacks_is_one_sentence_with_what_was_tried_and_the_
     assert f"Airflow {' to '.join(TRIED[AIRFLOW])} " in said
     assert "pip install --upgrade airflow-provider-orderedkafka" in said
     assert "\n" not in said
+
+
+def test_an_airflow_without_its_kafka_provider_is_told_how_to_install_that(monkeypatch):
+    monkeypatch.setitem(sys.modules, "airflow.providers.apache.kafka", None)
+    with pytest.raises(ModuleNotFoundError) as found:
+        check_installed()
+    assert "'airflow.providers.apache.kafka'" in str(found.value)
+    assert str(found.value).endswith(PROVIDER)
 
 
 def test_a_name_that_airflow_lacks_is_told_like_a_module_and_an_error_of_others_is_left_alone(monkeypatch):

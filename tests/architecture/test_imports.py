@@ -114,6 +114,27 @@ print(json.dumps(loads))
     assert {name: heavy for name, heavy in loads.items() if heavy} == {}
 
 
+@pytest.mark.parametrize(
+    "wanted",
+    ["import ordered_load", "import load_params"]
+    + [f".{name}" for name in ("operators.commit", "sensors.offsets", "triggers.offsets")],
+)
+def test_what_runs_in_airflow_says_without_one_in_one_sentence_how_to_install_it(wanted, tmp_path):
+    statement = f"from {PACKAGE.name} {wanted}" if " " in wanted else f"import {PACKAGE.name}{wanted}"
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", f"import sys; sys.modules['airflow'] = None; {statement}"],
+        env={**os.environ, "AIRFLOW_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("ModuleNotFoundError")
+    assert "'airflow.sdk'" in last
+    assert "pip install 'airflow-provider-orderedkafka[airflow]'" in last
+
+
 def test_the_reader_of_imports_sees_what_it_has_to():
     source = """
 import numpy

@@ -61,9 +61,14 @@ def test_what_spark_alone_needs_is_an_extra():
     assert names(EXTRAS["spark"]) & names(PROJECT["dependencies"]) == set()
 
 
+def test_without_an_extra_there_is_what_the_reader_needs_and_airflow_is_an_extra():
+    assert names(PROJECT["dependencies"]) == {"confluent-kafka", "numpy", "pyarrow"}
+    assert all(each.startswith(AIRFLOW) for each in names(EXTRAS["airflow"]))
+
+
 @pytest.mark.parametrize("name", TRIED)
 def test_airflow_is_not_capped_and_what_was_tried_begins_at_the_floor_and_ends_at_the_lock(name):
-    bounds = dict(map(split, PROJECT["dependencies"]))[name]
+    bounds = dict(map(split, EXTRAS["airflow"]))[name]
     oldest, newest = TRIED[name]
     assert oldest.startswith(bounds.removeprefix(">="))
     assert pins(LOCK, name) == [newest]
@@ -175,12 +180,13 @@ def test_airflow_and_the_shell_find_their_entry_points(wheel):
         assert line in text.splitlines()
 
 
-def test_the_provider_names_the_package_that_is_installed_and_its_page():
+def test_the_provider_names_the_package_that_is_installed_and_no_page_that_the_project_does_not():
     from airflow_provider_orderedkafka.provider_info import get_provider_info
 
     told = get_provider_info()
     assert told["package-name"] == PROJECT["name"]
-    assert {each["external-doc-url"] for each in told["integrations"]} == {PROJECT["urls"]["Homepage"]}
+    named = {each.get("external-doc-url") for each in told["integrations"]} - {None}
+    assert named <= set(PROJECT.get("urls", {}).values())
 
 
 def test_the_readmes_links_lead_to_the_repository_where_the_project_names_it(tmp_path):
@@ -190,7 +196,7 @@ def test_the_readmes_links_lead_to_the_repository_where_the_project_names_it(tmp
     project = (ROOT / "pyproject.toml").read_text()
     (tmp_path / "pyproject.toml").write_text(project)
     assert "](docs/airflow.md)" in hatchling("metadata", "readme", where=tmp_path)
-    named = project.replace("[project.urls]", '[project.urls]\nRepository = "https://there/x"')
+    named = project.replace("[project.scripts]", '[project.urls]\nRepository = "https://there/x"\n\n[project.scripts]')
     (tmp_path / "pyproject.toml").write_text(named)
     readme = hatchling("metadata", "readme", where=tmp_path)
     for link in (

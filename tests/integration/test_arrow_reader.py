@@ -429,13 +429,16 @@ class Missing:
 
 sys.meta_path.insert(0, Missing())
 from airflow_provider_orderedkafka.reader import read
+from airflow_provider_orderedkafka.tools.cli import main
 with read({kafka.bootstrap_servers!r}, {written!r}) as batches:
     print(sum(batch.num_rows for batch in batches))
+sys.exit(main(["read", *{written!r}, "--bootstrap-servers", {kafka.bootstrap_servers!r}]))
 """
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=60, check=False
     )
-    assert (done.returncode, done.stdout.strip()) == (0, "1000"), done.stderr
+    count, *rows = done.stdout.splitlines()
+    assert (done.returncode, count, len(rows)) == (0, "1000", 1000), done.stderr
 
 
 @pytest.mark.parametrize("block", re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL), ids=range(3))

@@ -13,7 +13,7 @@ from support.messages import naming, says
 
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.tools import cli, doctor
-from airflow_provider_orderedkafka.tools.doctor.connections import checkpoint, main
+from airflow_provider_orderedkafka.tools.doctor.connections import checkpoint, connections, main
 from airflow_provider_orderedkafka.tools.doctor.installed import (
     Finding,
     Java,
@@ -78,6 +78,14 @@ def test_what_is_installed_here_is_found():
 def test_a_missing_package_is_broken():
     findings = list(installed(lambda name: None if name == "pyarrow" else metadata.version(name)))
     assert [finding.name for finding in findings if finding.status == "broken"] == ["pyarrow"]
+
+
+def test_an_airflow_that_is_missing_is_told_once_with_the_extra_that_brings_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "airflow", None)
+    found = list(installed(lambda name: None if name.startswith("apache-airflow") else metadata.version(name)))
+    broken = {each.name: each.remedy for each in (*found, *connections(Tries())) if each.status != "ok"}
+    assert broken.keys() == {"apache-airflow", "apache-airflow-providers-apache-kafka"}
+    assert all("pip install 'airflow-provider-orderedkafka[airflow]'" in each for each in broken.values())
 
 
 def test_an_environment_needs_no_spark_and_then_no_java(monkeypatch, tmp_path):

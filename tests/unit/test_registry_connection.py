@@ -42,5 +42,5 @@ def test_login_and_the_extra_are_properties_of_the_client_and_the_password_is_a_
 
 
 def test_a_connection_without_a_host_says_how_it_is_created():
-    with pytest.raises(SettingError, match="airflow connections add main --conn-type http"):
+    with pytest.raises(SettingError, match="airflow connections add main --conn-type orderedkafka_registry"):
         registry_config("main", Connection())

@@ -93,7 +93,12 @@ _DATABASE_VARIABLES = ("AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", "AIRFLOW__DATABASE
 
 
 def connections(tries: Tries) -> list[Finding]:
-    """Let another process check what Airflow has; without its database, what is in environment variables."""
+    """Let another process check what Airflow has; without its database, what is in environment variables.
+
+    Nothing where Airflow is not installed.
+    """
+    if find_spec("airflow") is None:
+        return []
     home = Path(os.environ.get("AIRFLOW_HOME") or Path.home() / "airflow").expanduser()
     if any((home / name).exists() for name in _SIGNS_OF_AIRFLOW) or any(map(os.environ.get, _DATABASE_VARIABLES)):
         return _asked(tries, str(home), os.environ)

@@ -97,14 +97,8 @@ _OLDEST_JAVA = 17
 _JAVA_SECONDS = 30
 _JAVA_VERSION = re.compile(r'version "(?P<full>(?:1\.)?(?P<major>\d+)[^"]*)"')
 _WITH_SPARK = "pip install 'airflow-provider-orderedkafka[spark]'"
-_DISTRIBUTIONS = (
-    "airflow-provider-orderedkafka",
-    "apache-airflow",
-    "apache-airflow-providers-apache-kafka",
-    "confluent-kafka",
-    "pyarrow",
-    "numpy",
-)
+_AIRFLOW = ("apache-airflow", "apache-airflow-providers-apache-kafka")
+_DISTRIBUTIONS = ("airflow-provider-orderedkafka", *_AIRFLOW, "confluent-kafka", "pyarrow", "numpy")
 
 
 def installed(version_of: Callable[[str], str | None]) -> Iterator[Finding]:
@@ -120,7 +114,8 @@ def installed(version_of: Callable[[str], str | None]) -> Iterator[Finding]:
 
 def _package(name: str, version: str | None) -> Finding:
     if version is None:
-        return Finding(name, "broken", "not installed", "Run: pip install airflow-provider-orderedkafka")
+        what = "'airflow-provider-orderedkafka[airflow]'" if name in _AIRFLOW else "airflow-provider-orderedkafka"
+        return Finding(name, "broken", "not installed", f"Run: pip install {what}")
     return Finding(name, "ok", version)
 
 
