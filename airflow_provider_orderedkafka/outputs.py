@@ -29,6 +29,34 @@ _ABSOLUTE: Final = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
 _PARTITION: Final = re.compile(r"(?:(years|months|days|hours)\((\w+)\)|(bucket|truncate)\(\d+, *(\w+)\)|(\w+))")
 _OF_A_CONNECTION: Final = ("bootstrap.", "sasl.", "security.", "ssl.")
 
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """What brings a table format to Spark: a name in Maven, and its version for each Spark that it was tried with."""
+
+    title: str
+    name: str
+    versions: Mapping[str, str]
+
+    def of(self, spark: str, scala: str = "2.13") -> str:
+        """The package for this Spark, which must be one of `versions`."""
+        return f"{self.name.format(spark=spark, scala=scala)}:{self.versions[spark]}"
+
+    @property
+    def newest(self) -> str:
+        return list(self.versions)[-1]
+
+
+PACKAGES: Final[Mapping[str, Package]] = {
+    "iceberg": Package(
+        "Iceberg",
+        "org.apache.iceberg:iceberg-spark-runtime-{spark}_{scala}",
+        {"3.5": "1.11.0", "4.0": "1.11.0", "4.1": "1.12.0"},
+    ),
+    "delta": Package("Delta", "io.delta:delta-spark_{spark}_{scala}", {"4.1": "4.4.0", "4.2": "4.4.0"}),
+}
+"""What `make versions` tries; a pair that is not here is not known to be there."""
+
 NewColumns = Literal["add", "ignore", "fail"]
 """What becomes of a column of the rows that their table lacks."""
 
