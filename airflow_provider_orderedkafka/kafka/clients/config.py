@@ -18,6 +18,7 @@ import logging
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
+from difflib import get_close_matches
 from typing import Any, Final, Literal, TypeVar
 
 from ...core.notation.secrets import MASK, redacted, secrets_of
@@ -73,6 +74,9 @@ OFTEN_SET: Final = """
     ssl.keystore.password statistics.interval.ms
 """
 """Candidates for "did you mean"."""
+
+_ALL_BUT: Final = 0.93
+"""How much of a name is that of a setting where nothing else can be meant: no two settings are so much alike."""
 
 _SERIALIZED: Final = "keys and values come and go as bytes; leave it out, and cast or encode the columns"
 _PEM: Final = "'{p}ssl.ca.location' is a PEM file, which needs none; leave it out"
@@ -221,6 +225,12 @@ def client_config(config: Mapping[str, str], role: Role, ours: Mapping[str, Any]
             f"{PREFIX + name!r} or beside the topics of a load"
         )
     return {**_DEFAULTS, **kept, **added, "logger": CLIENT_LOG, **(ours or {})}
+
+
+def misspelled(name: str) -> str | None:
+    """The setting that a name is all but equal to; None if it may be another one, which only the client knows."""
+    near = get_close_matches(name.lower(), OFTEN_SET.split(), 1, _ALL_BUT)
+    return near[0] if near and near[0] != name.lower() else None
 
 
 def keep_resolver(name: str, resolver: Resolver) -> str:
