@@ -19,6 +19,7 @@ from . import RED, painted
 
 _PROGRAM = "orderedkafka"
 _AGO = re.compile(r"-\d")
+_NAME = re.compile(r"-[a-z]|--[a-z-]+")
 _OPTION = re.compile(r"(?<!\S)--[a-z][a-z-]*")
 
 
@@ -107,8 +108,8 @@ def _joined(arguments: Sequence[str]) -> list[str]:
     """The arguments, each time ago joined to its option: argparse takes the `-2h` of `--start -2h` for another one."""
     found: list[str] = []
     for text in arguments:
-        if found and found[-1].startswith("--") and "=" not in found[-1] and _AGO.match(text):
-            found[-1] += f"={text}"
+        if found and _NAME.fullmatch(found[-1]) and _AGO.match(text):
+            found[-1] += f"={text}" if found[-1].startswith("--") else text
         else:
             found.append(text)
     return found
