@@ -57,8 +57,8 @@ def run(arguments: argparse.Namespace) -> int:
     with airflow():
         if not has_asset_state():
             raise SettingError(
-                "this Airflow keeps no state of assets (that came with 3.3), where loads tell how they stand: look at "
-                "the page of Kafka loads, or ask for one load with `orderedkafka ledger show`"
+                "this Airflow does not keep how loads stand (3.3 or newer does): look at the page of Kafka loads, or "
+                "ask for one load with `orderedkafka ledger show`"
             )
         found = statuses()
         now = time.time_ns() // 1_000_000

@@ -26,8 +26,10 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("dag_file", type=Path, help="the DAG file that defines the load")
     parser.add_argument("load", nargs="?", help="name of the load, if the file defines several")
-    parser.add_argument("--start", metavar="PLACE", help="plan a replay from here on, as `start` of an OrderedLoad")
-    parser.add_argument("--end", metavar="PLACE", help="and up to here, exclusive (default: latest)")
+    parser.add_argument(
+        "--start", metavar="PLACE", help="plan a replay from here: earliest, latest, -2h, or a timestamp"
+    )
+    parser.add_argument("--end", metavar="PLACE", help="where the replay ends, exclusive (default: latest)")
     parser.add_argument("--json", action="store_true", help="print the plan as JSON")
 
 
