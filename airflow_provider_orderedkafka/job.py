@@ -106,10 +106,10 @@ class Rows:
     """How records become rows.
 
     :param decode: How keys and values are decoded before the transform, such as `Decode(value=Avro(registry="main"))`.
-    :param transform: A function from DataFrame to DataFrame, as `"module:function"`. Its module may lie beside the DAG
-        file: then it travels with the application.
-    :param arrow_transform: A function from `pyarrow.RecordBatch` to `pyarrow.RecordBatch` instead; faster. `"debezium"`
-        makes rows of change events.
+    :param transform: A function from DataFrame to DataFrame, as `"module:function"`; its module may lie beside the DAG
+        file, and then travels with the application.
+    :param arrow_transform: A function from `pyarrow.RecordBatch` to `pyarrow.RecordBatch` instead, as
+        `"module:function"`; faster. `"debezium"` makes rows of change events.
     :param application: A program of your own instead.
     :param bad_records: How many records may be bad, and where they go. None: the first one ends the load.
     :param deletes: For an output with `upsert=`: which rows delete their key, as SQL, such as `"op = 'd'"`. None: those
@@ -167,12 +167,6 @@ SHIPPED: Final = {"debezium": "airflow_provider_orderedkafka.decoding.debezium:u
 
 
 def _check_named(name: str, text: Any) -> None:
-    if callable(text):
-        own = getattr(text, "__name__", "").strip("<>")
-        raise SettingError(
-            f"{name} is given as a function, {text!r}, and is imported where Spark runs: define it in a module beside "
-            f"the DAG file, and name both as text, such as 'my_transforms:{own if own != 'lambda' else 'enrich'}'"
-        )
     module, _, function = str(text).partition(":")
     if not all(part.isidentifier() for part in (*module.split("."), function)):
         hint = f": that is an arrow_transform={text!r}" if str(text) in SHIPPED else ""

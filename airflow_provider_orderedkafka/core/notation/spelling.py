@@ -185,7 +185,7 @@ def _said(name: str, about: str) -> str:
 
 _MANY: Final = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 _KINDS: Final[Mapping[Any, tuple[Callable[[Any], bool], str]]] = {
-    str: (lambda value: isinstance(value, str) or callable(value), "text"),  # who takes names tells of functions
+    str: (lambda value: isinstance(value, str), "text"),
     bool: (lambda value: isinstance(value, bool), "True or False"),
     tuple[str, ...]: (lambda value: isinstance(value, str | list | tuple), "a tuple of texts"),
 }
