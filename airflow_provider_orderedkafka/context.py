@@ -214,9 +214,9 @@ def interval_of(context: "Context", load: str) -> tuple[int, int]:
     end: datetime | None = context.get("data_interval_end")
     if begin is None or end is None:
         raise SettingError(
-            f"load {load!r} loads data intervals, and this run has none, as a run that is triggered without "
-            "a logical date: trigger it with one (for `airflow dags trigger`, --logical-date 2026-01-31T12:00:00Z), "
-            "and it loads the interval that was over then; or load several with `airflow backfill create`"
+            f"load {load!r} loads data intervals, and this run has none: it was triggered without a logical date. "
+            "Trigger it with one (`airflow dags trigger` with --logical-date 2026-01-31T12:00:00Z), to load the "
+            "interval that was over then; or load several with `airflow backfill create`"
         )
     if begin >= end:
         raise SettingError(

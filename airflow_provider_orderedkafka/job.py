@@ -24,7 +24,7 @@ from .core.documents import Range
 from .core.notation.secrets import masked
 from .core.notation.spelling import arguments
 from .core.order.positions import is_integer
-from .decoding.formats import Decode
+from .decoding.formats import Decode, Format
 from .errors import SettingError
 from .outputs import DeltaOutput, FilesOutput, IcebergOutput, KafkaOutput, Output, TableOutput, named
 
@@ -106,10 +106,10 @@ class Rows:
     """How records become rows.
 
     :param decode: How keys and values are decoded before the transform, such as `Decode(value=Avro(registry="main"))`.
-    :param transform: A function from DataFrame to DataFrame, as `"module:function"`. Its module may lie beside the DAG
-        file: then it travels with the application.
-    :param arrow_transform: A function from `pyarrow.RecordBatch` to `pyarrow.RecordBatch` instead; faster. `"debezium"`
-        makes rows of change events.
+    :param transform: A function from DataFrame to DataFrame, as `"module:function"`; its module may lie beside the DAG
+        file, and then travels with the application.
+    :param arrow_transform: A function from `pyarrow.RecordBatch` to `pyarrow.RecordBatch` instead, as
+        `"module:function"`; faster. `"debezium"` makes rows of change events.
     :param application: A program of your own instead.
     :param bad_records: How many records may be bad, and where they go. None: the first one ends the load.
     :param deletes: For an output with `upsert=`: which rows delete their key, as SQL, such as `"op = 'd'"`. None: those
@@ -128,7 +128,9 @@ class Rows:
             raise SettingError(f"Rows deletes must be a condition in SQL, such as \"op = 'd'\", found {self.deletes!r}")
         for name, kind in (("decode", Decode), ("application", Application), ("bad_records", Allow)):
             if not isinstance(getattr(self, name), kind | None):
-                raise SettingError(f"Rows {name} must be {kind.__name__}(...), found {getattr(self, name)!r}")
+                raise SettingError(
+                    f"Rows {name} must be {kind.__name__}(...), found {getattr(self, name)!r}{self._meant}"
+                )
         own = self.application is not None and self.application.file
         given = [name for name in ("transform", "arrow_transform") if getattr(self, name) is not None]
         if len(given) + bool(own) > 1:
@@ -136,6 +138,10 @@ class Rows:
         object.__setattr__(self, "arrow_transform", SHIPPED.get(str(self.arrow_transform), self.arrow_transform))
         for name in given:
             _check_named(name, getattr(self, name))
+
+    @property
+    def _meant(self) -> str:
+        return ": write Decode(value=...) around it" if isinstance(self.decode, Format) else ""
 
     @property
     def function(self) -> str | None:
@@ -161,12 +167,6 @@ SHIPPED: Final = {"debezium": "airflow_provider_orderedkafka.decoding.debezium:u
 
 
 def _check_named(name: str, text: Any) -> None:
-    if callable(text):
-        where = f"{getattr(text, '__module__', 'module')}:{getattr(text, '__qualname__', 'function')}"
-        raise SettingError(
-            f"{name} is given as a function: name it as text, 'module:function', such as {where!r}, since it is "
-            "imported where Spark runs"
-        )
     module, _, function = str(text).partition(":")
     if not all(part.isidentifier() for part in (*module.split("."), function)):
         hint = f": that is an arrow_transform={text!r}" if str(text) in SHIPPED else ""

@@ -29,6 +29,34 @@ _ABSOLUTE: Final = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
 _PARTITION: Final = re.compile(r"(?:(years|months|days|hours)\((\w+)\)|(bucket|truncate)\(\d+, *(\w+)\)|(\w+))")
 _OF_A_CONNECTION: Final = ("bootstrap.", "sasl.", "security.", "ssl.")
 
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """What brings a table format to Spark: a name in Maven, and its version for each Spark that it was tried with."""
+
+    title: str
+    name: str
+    versions: Mapping[str, str]
+
+    def of(self, spark: str, scala: str = "2.13") -> str:
+        """The package for this Spark, which must be one of `versions`."""
+        return f"{self.name.format(spark=spark, scala=scala)}:{self.versions[spark]}"
+
+    @property
+    def newest(self) -> str:
+        return list(self.versions)[-1]
+
+
+PACKAGES: Final[Mapping[str, Package]] = {
+    "iceberg": Package(
+        "Iceberg",
+        "org.apache.iceberg:iceberg-spark-runtime-{spark}_{scala}",
+        {"3.5": "1.11.0", "4.0": "1.11.0", "4.1": "1.12.0"},
+    ),
+    "delta": Package("Delta", "io.delta:delta-spark_{spark}_{scala}", {"4.1": "4.4.0", "4.2": "4.4.0"}),
+}
+"""What `make versions` tries; a pair that is not here is not known to be there."""
+
 NewColumns = Literal["add", "ignore", "fail"]
 """What becomes of a column of the rows that their table lacks."""
 
@@ -169,12 +197,14 @@ class KafkaOutput:
             if not isinstance(name, str) or not (TEMPLATED.search(name) or is_topic_name(name)):
                 raise SettingError(f"{self.of}: {name!r} cannot be a topic's name; {TOPIC_NAMES}")
         if self.keep_order not in (*get_args(OrderBy), None):
-            raise SettingError(f"{self.of}: keep_order must be 'key', 'partition' or None, found {self.keep_order!r}")
+            raise SettingError(
+                f"{self.of}: keep_order must be 'key', 'partition' or None, found {self.keep_order!r}; one order of "
+                "all rows is 'partition', for a topic of one partition"
+            )
         if self.writers is not None and not is_integer(self.writers, 1):
             raise SettingError(f"{self.of}: writers must be a whole number from 1 on, found {self.writers!r}")
         if not isinstance(self.create, NewTopics | None):
             raise SettingError(f"{self.of}: create must be NewTopics(partitions=..., ...), found {self.create!r}")
-        _check_flags(self, "use_partition", "include_headers", "provenance")
         self._check_producer()
 
     def _check_producer(self) -> None:
@@ -255,6 +285,11 @@ class IcebergOutput(_Table):
 
     def __post_init__(self) -> None:
         _check_table(self, self.table)
+        if "." not in self.table and not self.templated:
+            raise SettingError(
+                f"{self.of}: the name of a table begins with its catalog, such as 'lake.shop.{self.table}', and "
+                "spark.sql.catalog.lake says what that is: give it to Spark with conf="
+            )
         _check_layout(self, lambda _: True, "")
 
     @property
@@ -351,7 +386,12 @@ def named(text: str) -> Output:
         **{each: lambda: FilesOutput(name, kind) for each in FILES},
     }
     if kind not in makers:
-        hint = meant(kind, makers, f"formats are {', '.join(makers)}")
+        is_topic = kind in {"kafka", text}
+        hint = (
+            f"did you mean 'topic:{name or text}'?"
+            if is_topic
+            else meant(kind, makers, f"formats are {', '.join(makers)}")
+        )
         raise SettingError(
             f"an output is named '<format>:<name>', such as 'delta:/lake/orders', found {text!r}; {hint}"
         )
@@ -406,7 +446,6 @@ def _check_layout(output: Any, fits: Callable[["re.Match[str]"], bool], known: s
         )
     if output.partition_by is not None:
         _hold_tuple(output, "partition_by")
-    _check_flags(output, "create")
     for name in ("properties", "options"):
         _check_options(output, name)
         _check_no_secret(output, name)
@@ -420,12 +459,6 @@ def _check_layout(output: Any, fits: Callable[["re.Match[str]"], bool], known: s
         if found is None or not fits(found):
             shown = known or "a column, days(column), bucket(16, column) or truncate(4, column)"
             raise SettingError(f"{output.of}: partition_by takes {shown}, found {each!r}")
-
-
-def _check_flags(output: Any, *names: str) -> None:
-    for name in names:
-        if not isinstance(getattr(output, name), bool):
-            raise SettingError(f"{output.of}: {name} must be True or False, found {getattr(output, name)!r}")
 
 
 def _check_options(output: Any, name: str) -> None:

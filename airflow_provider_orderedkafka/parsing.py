@@ -14,6 +14,7 @@ from .decoding.formats import Json, Protobuf
 from .errors import SettingError
 from .hooks.submission import SparkSubmit, master_of
 from .job import Job, Rows
+from .kafka.clients.config import misspelled
 from .load import OrderedLoad
 from .locations import location_for
 from .outputs import TEMPLATED, FilesOutput, Output, check_not_fed_back, named
@@ -151,6 +152,9 @@ def check_job(load: OrderedLoad, to: Output | str | None, rows: Any, mode: Kind 
     check_first_rows(load, rows, load.row_limit)
     if job.kafka is not None and rows.function is None and rows.application is None:
         _check_bytes(load, rows)
+    for name in () if job.kafka is None else job.kafka.producer:
+        if (setting := misspelled(name)) is not None:
+            raise SettingError(f"load {load.name!r}: KafkaOutput: producer has {name!r}: did you mean {setting!r}?")
     if job.kafka is not None and job.kafka.create is not None and not topics_here(load, job):
         raise SettingError(
             f"load {load.name!r}: create= of a KafkaOutput on another cluster than the load's own, "

@@ -20,6 +20,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import BinaryIO
 
+from airflow_provider_orderedkafka.outputs import PACKAGES as FORMATS
+
 ROOT = Path(__file__).resolve().parent.parent
 PLACE = ROOT / ".cache" / "versions"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -83,19 +85,16 @@ def _kafka(version: str) -> Environment:
     return Environment("kafka", f"Kafka {version}", tests, variables={KAFKA: version})
 
 
-def _delta(version: str, spark: str) -> Environment:
-    return _format("Delta", version, spark, f"io.delta:delta-spark_{_minor(spark)}_2.13:{version}")
-
-
-def _iceberg(version: str, spark: str, scala: str = "2.13") -> Environment:
-    package = f"org.apache.iceberg:iceberg-spark-runtime-{_minor(spark)}_{scala}:{version}"
-    return _format("Iceberg", version, spark, package)
-
-
-def _format(kind: str, version: str, spark: str, package: str) -> Environment:
-    name = f"{kind} {_minor(version)} with Spark {_minor(spark)}"
-    tests = (*LAKES, "-m", "not nightly", "-k", kind.lower())
-    return Environment("format", name, tests, variables={SPARK: spark, PACKAGES: package})
+def _formats() -> Iterator[Environment]:
+    """Each table format with each Spark that it is made for; PyPI's Spark 3.5 is one of Scala 2.12."""
+    sparks = {_minor(version): version for version in SPARKS}
+    for kind in ("delta", "iceberg"):
+        package = FORMATS[kind]
+        for spark, version in package.versions.items():
+            name = f"{package.title} {_minor(version)} with Spark {spark}"
+            named = package.of(spark, "2.12" if spark == "3.5" else "2.13")
+            tests = (*LAKES, "-m", "not nightly", "-k", kind)
+            yield Environment("format", name, tests, variables={SPARK: sparks[spark], PACKAGES: named})
 
 
 def _minor(version: str) -> str:
@@ -144,12 +143,11 @@ WHOLE_WAY = "tests/fault/test_kafka_versions.py::test_a_load_goes_its_whole_way_
 
 LOWEST = ("--resolution", "lowest-direct", "--extra", "spark", "-r", "pyproject.toml")
 
+SPARKS = ("3.5.8", "4.0.4", "4.1.3", "4.2.0", "4.3.0")
+
 ENVIRONMENTS = (
-    _spark("3.5.8", "pyarrow<19", "numpy<2", "pandas<2.3", "setuptools<81", python="python3.11"),
-    _spark("4.0.4"),
-    _spark("4.1.3"),
-    _spark("4.2.0"),
-    _spark("4.3.0"),
+    _spark(SPARKS[0], "pyarrow<19", "numpy<2", "pandas<2.3", "setuptools<81", python="python3.11"),
+    *map(_spark, SPARKS[1:]),
     _airflow("3.1.8", "4.0.0", "2026-03-12", " with the lowest", LOWEST),
     _airflow("3.1.8", "4.0.2", "2026-03-12"),
     _airflow("3.2.2", "4.1.2", "2026-06-03"),
@@ -158,11 +156,7 @@ ENVIRONMENTS = (
     _kafka("4.0.1"),
     _kafka("4.1.1"),
     _kafka("4.4.0"),
-    _delta("4.4.0", "4.1.3"),
-    _delta("4.4.0", "4.2.0"),
-    _iceberg("1.11.0", "3.5.8", scala="2.12"),
-    _iceberg("1.11.0", "4.0.4"),
-    _iceberg("1.12.0", "4.1.3"),
+    *_formats(),
 )
 
 

@@ -18,6 +18,7 @@ from functools import cache
 from typing import Any, Literal, Self, Union, get_args, get_origin, get_type_hints
 
 from ..errors import DocumentError
+from .notation.spelling import meant
 from .order.cuts import Floor
 from .order.positions import LARGEST, Offsets, is_integer
 
@@ -189,12 +190,13 @@ def _dataclass(kind: Any, value: Any, path: str, *, defaults: bool) -> Any:
         value = dict(value)
         _expect(value.pop(TAG, None) == tag, value, path, f"an object whose 'kind' is {tag!r}")
     fields, prefix = _fields(kind), f"{path}." if path else ""
-    for name in sorted(set(value) ^ set(fields)):
+    for name in sorted(set(value) ^ set(fields), key=lambda name: (name in fields, name)):
         if name in fields and defaults and name in _with_default(kind):
             continue
         if name in fields:
             raise DocumentError(f"{prefix + name!r} is missing")
-        raise DocumentError(f"{prefix + name!r} is not a field that this release knows; use the one that wrote it")
+        hint = meant(name, fields, f"known are {', '.join(fields)}") if defaults else "use the one that wrote it"
+        raise DocumentError(f"{prefix + name!r} is not a field that this release knows; {hint}")
     there = [name for name in fields if name in value]
     try:
         return kind(**{name: decode(fields[name], value[name], prefix + name, defaults=defaults) for name in there})

@@ -363,9 +363,9 @@ class AtMost:
             return
         limit = "" if rows is None else f" and at most {counted(rows, 'row')}"
         raise LifecycleError(
-            f"range {opened.id!r} is open, with {counted(offsets, 'offset')}{limit}, and is finished as it was written "
-            f"down before anything else is loaded; this run was asked for at most {self}. Start one without that, or "
-            f"give the range up with `orderedkafka ledger abandon {opened.load} --reason ...`"
+            f"range {opened.id!r} is open, with {counted(offsets, 'offset')}{limit}, and has to be finished first; "
+            f"this run was asked for at most {self}. Start one without that, or give the range up with `orderedkafka "
+            f"ledger abandon {opened.load} --reason ...`"
         )
 
 

@@ -180,7 +180,7 @@ class Backlog:
 class Status(Document):
     """How a load stands. `rows` counts against `row_limit`; `ranges` are the newest ones, oldest first.
 
-    `output` is where it writes to, `moves` the rewinds of its ledger, oldest first.
+    `output` is where it writes to, `moves` the rewinds of its ledger, oldest first, `kafka_conn_id` what it reads by.
     """
 
     load: str
@@ -195,6 +195,7 @@ class Status(Document):
     ranges: tuple[RangeRow, ...] = ()
     output: str = ""
     moves: tuple[Outcome, ...] = ()
+    kafka_conn_id: str = ""
 
     def fitting(self, most: int = LARGEST) -> Self:
         """The status in at most `most` characters: partitions are left out first, then old ranges."""
@@ -221,6 +222,7 @@ class Updater:
     task: str
     now: int
     output: str = ""
+    kafka_conn_id: str = ""
 
     def begin(self, status: Status | None) -> Status:
         """The status to change; a watcher knows no DAG."""
@@ -229,6 +231,7 @@ class Updater:
             before,
             dag=self.dag or before.dag,
             output=self.output or before.output,
+            kafka_conn_id=self.kafka_conn_id,
             topics=self.topics[:TOPICS_KEPT],
             of_topics=len(self.topics),
             row_limit=self.row_limit,

@@ -19,7 +19,7 @@ from typing import Final
 from ..compat.spark_submit import NO_JAVA
 from ..errors import SettingError, UnreachableError, no_connect
 from ..job import Job
-from ..outputs import DeltaOutput, FilesOutput, IcebergOutput, no_catalog
+from ..outputs import PACKAGES, DeltaOutput, FilesOutput, IcebergOutput, no_catalog
 from .launching import DEFAULTS
 from .submission import Submission
 
@@ -73,13 +73,17 @@ class InstalledSpark:
     def __str__(self) -> str:
         return f"Spark {self.version} (Scala {self.scala}) at {self.home}"
 
-    def package(self, kind: str) -> str:
-        """The package of a format for this Spark; without its version, where that is not Spark's own."""
-        return {
-            "iceberg": f"org.apache.iceberg:iceberg-spark-runtime-{self.minor}_{self.scala}",
-            "delta": f"io.delta:delta-spark_{self.minor}_{self.scala}",
-            "avro": f"org.apache.spark:spark-avro_{self.scala}:{self.version}",
-        }[kind]
+    def advice(self, kind: str) -> str:
+        """What to name so that a Spark writes this format: its package for this one, or else a Spark that has one."""
+        if kind == "avro":
+            return f"name its package with packages='org.apache.spark:spark-avro_{self.scala}:{self.version}'"
+        package = PACKAGES[kind]
+        if self.minor in package.versions:
+            return f"name its package with packages={package.of(self.minor, self.scala)!r}"
+        return (
+            f"this release knows no {package.title} for Spark {self.minor}: use a Spark {package.newest}, with "
+            f"spark_binary= and packages={package.of(package.newest)!r}"
+        )
 
 
 def started_by(submission: Submission, environment: Mapping[str, str]) -> InstalledSpark | None:
@@ -134,9 +138,9 @@ def _check_versions(spark: InstalledSpark, submission: Submission) -> None:
         needed, there = (minor, spark.minor) if minor else (found["major"], spark.major)
         if (needed, found["scala"]) != (there, spark.scala):
             raise SettingError(
-                f"packages: {found[0]!r} is for Spark {needed} and Scala {found['scala']}, and this is {spark}: name "
-                f"{spark.package(_KINDS[found['name']])!r} in a version that there is or, with spark_binary=, the "
-                "spark-submit of a Spark that this package is for"
+                f"packages: {found[0]!r} is for Spark {needed} and Scala {found['scala']}, and this is {spark}: "
+                f"{spark.advice(_KINDS[found['name']])}; or name, with spark_binary=, the spark-submit of a Spark that "
+                "this package is for"
             )
 
 
@@ -164,8 +168,7 @@ def _check_formats(
         kind = _kind(output)
         if kind and not any(may_bring) and not any((spark.home / "jars").glob(_JARS[kind])):
             raise SettingError(
-                f"{getattr(output, 'of', output)}: this is {spark}, which has no {kind}: name its package with "
-                f"packages={spark.package(kind)!r}" + ("" if kind == "avro" else " and a version")
+                f"{getattr(output, 'of', output)}: this is {spark}, which has no {kind}: {spark.advice(kind)}"
             )
         if isinstance(output, IcebergOutput):
             _check_catalog(output, f"{said} {' '.join(submission.conf)}")

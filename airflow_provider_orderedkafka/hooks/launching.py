@@ -175,10 +175,10 @@ def options_for(options: Mapping[str, str], *, clustered: bool, conf: Mapping[st
     secret = sorted(name for name, value in options.items() if is_secret(name, value))
     if secret and SECRET_REFERENCE not in conf:
         raise SettingError(
-            f"load {load!r}: the driver runs in the cluster, where the secret {secret[0]!r} could only go "
-            "as an argument for all to see. Use deploy_mode='client'; or leave the secrets out of the connection and "
-            "name a function that makes them there ('orderedkafka.resolver': 'package.module:function'); or, on "
-            f"Kubernetes, name a secret with conf={{{SECRET_REFERENCE!r}: 'name:key'}}, a JSON object of options"
+            f"load {load!r}: the driver runs in the cluster, and the secret {secret[0]!r} could only go there as an "
+            "argument, for all to see. Use deploy_mode='client'; or leave secrets out of the connection, and name a "
+            "function that makes them there ('orderedkafka.resolver': 'package.module:function'); or, on Kubernetes, "
+            f"name a secret with conf={{{SECRET_REFERENCE!r}: 'name:key'}}, which holds a JSON object of options"
         )
     plain = sorted(set(options) - set(secret))
     return Options([part for name in plain for part in _argument(name, options[name])])

@@ -18,9 +18,6 @@ BINARY = "spark-submit"
 BINARIES = (BINARY, "spark2-submit", "spark3-submit")
 """The programs that a connection may name: editing connections must not allow running any program on a worker."""
 
-LISTS = ("packages", "exclude_packages", "repositories", "jars", "py_files", "files", "archives")
-"""What names several things in one text."""
-
 DEPLOY_MODES = ("client", "cluster")
 WAITS = {"yarn": "spark.yarn.submit.waitAppCompletion", "k8s": "spark.kubernetes.submission.waitAppCompletion"}
 """What makes spark-submit wait for an application in the cluster, by the beginning of the master."""
@@ -57,16 +54,16 @@ class SparkSubmit:
 
     :param conn_id: The Spark connection.
     :param conf: Spark's settings.
-    :param packages: Packages of Maven, separated by commas, as are all other lists here.
-    :param jars: Jars for the driver and the executors.
-    :param py_files: Modules and zips for Python's path; a folder is made a zip.
-    :param files: Files for the working directory of each executor.
-    :param archives: Archives that are unpacked there.
-    :param exclude_packages: What `packages` would bring, and is left out.
-    :param repositories: Where else packages are looked for.
+    :param packages: Packages of Maven, separated by commas.
+    :param jars: Jars for the driver and the executors, separated by commas.
+    :param py_files: Modules and zips for Python's path, separated by commas; a folder is made a zip.
+    :param files: Files for the working directory of each executor, separated by commas.
+    :param archives: Archives that are unpacked there, separated by commas.
+    :param exclude_packages: What `packages` would bring and is left out, separated by commas.
+    :param repositories: Where else packages are looked for, separated by commas.
     :param driver_class_path: Further entries of the driver's class path.
     :param driver_memory: The driver's memory, such as `"2g"`.
-    :param executor_memory: The memory of each executor.
+    :param executor_memory: The memory of each executor, such as `"4g"`.
     :param executor_cores: The cores of each executor.
     :param total_executor_cores: The cores of all executors, on a standalone cluster.
     :param num_executors: How many executors.
@@ -121,11 +118,6 @@ class SparkSubmit:
             if not isinstance(getattr(self, name) or {}, Mapping):
                 raise SettingError(f"SparkSubmit: {name} must be settings by name, found {getattr(self, name)!r}")
             object.__setattr__(self, name, getattr(self, name) or {})
-        for name in LISTS:
-            if isinstance(getattr(self, name), list | tuple | set):
-                raise SettingError(
-                    f"SparkSubmit: {name} must be one text, with commas between several, found {getattr(self, name)!r}"
-                )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

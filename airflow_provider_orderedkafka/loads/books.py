@@ -251,8 +251,8 @@ def check_chosen(ledger: Ledger, subscription: Subscription) -> None:
     was, now = ("chosen partitions", "whole topics") if ledger.chosen else ("whole topics", "chosen partitions")
     raise LifecycleError(
         f"load {ledger.load!r} has loaded {was} until now, and topics= names {now} ({subscription}): where the others "
-        f"go on from is not known. Give the load another name; or say it for all of them with `orderedkafka ledger "
-        f"rewind {ledger.load} --to latest --reason ...`, or another place"
+        "begin is not known. Give the load another name; or say where all begin, with `orderedkafka ledger rewind "
+        f"{ledger.load} --to latest --reason ...` or another place"
     )
 
 

@@ -284,7 +284,7 @@ def _check_there(terms: Terms, between: str, start: ResolvedStart) -> None:
     partition, offset = next(iter(deleted.maybe.items()))
     raise DataLossError(
         f"the replay {between} may not find all records: {deleted.remarks[0]}; ask for a later start, for "
-        "offsets, or for 'earliest', all that is there; or accept losses with on_data_loss='count'",
+        "offsets, or for 'earliest', all that is there; or have losses counted, with on_data_loss='count'",
         **partition._asdict(),
         offset=offset,
     )

@@ -112,8 +112,8 @@ def _table_of(load: OrderedLoad, to: Any, spark: Any) -> IcebergOutput | DeltaOu
     if not isinstance(found, IcebergOutput | DeltaOutput):
         raise SettingError(
             f"load {load.name!r}: what is maintained is a table, to=IcebergOutput(...) or DeltaOutput(...), found "
-            f"to={to!r}: topics and folders of files have no history that expires; and which format it is has to be "
-            "known when the DAG is parsed, so that only a table's place may be a template"
+            f"to={to!r}: topics and folders of files have no history that expires, and only a table's place may be a "
+            "template, since its format has to be known when the DAG is parsed"
         )
     if not isinstance(spark, SparkSubmit):
         raise SettingError(

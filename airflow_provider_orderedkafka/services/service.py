@@ -79,6 +79,10 @@ class Service(ABC):
             given = getattr(self, name, {})
             if not isinstance(given, Mapping):
                 raise SettingError(f"{_name(self)}: {name} must be values by name, found {given!r}")
+        for name in ("py_files", "python_modules"):
+            several = getattr(self, name, ())
+            if isinstance(several, str) or not all(isinstance(each, str) for each in several):
+                raise SettingError(f"{_name(self)}: {name} must be a tuple of texts, found {several!r}")
         check_public(_name(self), getattr(self, "conf", {}))
         check_public(_name(self), dict(_single(getattr(self, "settings", {}))), "the")
         if not isinstance(self.code, str) or not self.code:

@@ -4,10 +4,10 @@
     orderedkafka bundle bundle.zip --requirements requirements.txt --spark 3.5
     orderedkafka bundle code/
 
-For a folder, it writes what `code=` of a service names: the zip, with this release in its name, and the applications.
+A folder gets what `code=` of a service names: the zip, with this release in its name, and the applications.
 
-Driver and executors need nothing else of ours: neither Airflow nor an installed package. What has compiled parts has to
-be in their Python: --requirements writes it as `pip install -r` takes it.
+Driver and executors need neither Airflow nor this package installed. Packages with compiled parts have to be in their
+Python: --requirements lists them for `pip install -r`.
 """
 
 import argparse
@@ -105,9 +105,9 @@ def requirements(spark: str) -> str:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("target", type=Path, metavar="BUNDLE.zip|FOLDER", help="where to write the zip")
-    needed = "write there what else the cluster's Python needs"
+    needed = "a file to list the packages in that the cluster's Python needs"
     parser.add_argument("--requirements", type=Path, metavar="FILE", help=needed)
-    parser.add_argument("--spark", default="4.2", metavar="VERSION", help="of the cluster; default: %(default)s")
+    parser.add_argument("--spark", default="4.2", metavar="VERSION", help="the cluster's Spark (default: %(default)s)")
     parser.add_argument("--json", action="store_true", help="print the files, and what is required, as JSON")
 
 

@@ -102,9 +102,8 @@ def _counted(checkpoint: str, frames: RangeFrames) -> int:
 def _check_errors(frames: RangeFrames) -> None:
     if ERROR in frames.rows.columns:
         raise SettingError(
-            f"the transform makes a column {ERROR!r}, which says of rows for a table that they are dead letters only "
-            f"if it is an arrow_transform that keeps {SOURCE!r}, such as one made with row_transform: make it one, or "
-            f"name the column otherwise"
+            f"the transform makes a column {ERROR!r}: for a table, only an arrow_transform that keeps {SOURCE!r} may "
+            "name dead letters by it, such as one made with row_transform. Make it one, or rename the column"
         )
 
 

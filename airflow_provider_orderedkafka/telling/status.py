@@ -181,6 +181,7 @@ def _updater(context: "Context | None", load: OrderedLoad) -> Updater:
         task="" if ti is None else ti.task_id,
         now=now_ms(),
         output="" if context is None else _output(context),
+        kafka_conn_id=load.kafka_conn_id,
     )
 
 

@@ -19,6 +19,7 @@ from . import RED, painted
 
 _PROGRAM = "orderedkafka"
 _AGO = re.compile(r"-\d")
+_NAME = re.compile(r"-[a-z]|--[a-z-]+")
 _OPTION = re.compile(r"(?<!\S)--[a-z][a-z-]*")
 
 
@@ -38,12 +39,12 @@ _SPARK = "airflow_provider_orderedkafka.spark"
 COMMANDS = {
     "doctor": Tool(f"{_HERE}.doctor", "check the installation and the connections"),
     "loads": Tool(f"{_HERE}.commands.loads", "show how each load stands: state, lag, last success, error"),
-    "ledger": Tool(f"{_HERE}.commands.ledger", "show, abandon, rewind, restore or move a ledger; who did, and why"),
-    "audit": Tool(f"{_HERE}.commands.audit", "compare what a load wrote with what its source has"),
-    "read": Tool(
-        f"{_HERE}.commands.read", "read topics in time order, also of dead letters: a table, JSON, Arrow, Parquet"
+    "ledger": Tool(
+        f"{_HERE}.commands.ledger", "show, abandon, rewind, restore or move a load's ledger, or show its history"
     ),
-    "bundle": Tool(f"{_SPARK}.bundle", "write what a cluster needs of this package, and beside it"),
+    "audit": Tool(f"{_HERE}.commands.audit", "compare what a load wrote with what its source has"),
+    "read": Tool(f"{_HERE}.commands.read", "read topics in time order, as a table, JSON, Arrow or Parquet"),
+    "bundle": Tool(f"{_SPARK}.bundle", "write the code that a cluster needs, and what to install beside it"),
     "plan": Tool(f"{_HERE}.commands.plan", "show what a load's next run would load, and why"),
 }
 
@@ -107,8 +108,8 @@ def _joined(arguments: Sequence[str]) -> list[str]:
     """The arguments, each time ago joined to its option: argparse takes the `-2h` of `--start -2h` for another one."""
     found: list[str] = []
     for text in arguments:
-        if found and found[-1].startswith("--") and "=" not in found[-1] and _AGO.match(text):
-            found[-1] += f"={text}"
+        if found and _NAME.fullmatch(found[-1]) and _AGO.match(text):
+            found[-1] += f"={text}" if found[-1].startswith("--") else text
         else:
             found.append(text)
     return found

@@ -104,7 +104,17 @@ def test_all_loads_are_shown_with_their_lag_their_last_success_and_why_one_faile
     (found,) = [each for each in json.loads(capsys.readouterr().out) if each["load"] == bench.load]
     assert (found["state"], found["behind_offsets"]) == ("failed", 4)
     assert found["behind_ms"] > 0
-    assert found["last_success_at"] > 0
+    assert found["last_success_at"].endswith("Z")
+    bench.write(3)
+    capsys.readouterr()
+    assert cli.main(["loads", "--json"]) == 0
+    (before,) = [each for each in json.loads(capsys.readouterr().out) if each["load"] == bench.load]
+    assert cli.main(["loads", "--live", "--json"]) == 0
+    (live,) = [each for each in json.loads(capsys.readouterr().out) if each["load"] == bench.load]
+    assert (before["behind_offsets"], live["behind_offsets"]) == (4, 7)
+    assert live["seen_at"] > before["seen_at"]
+    assert cli.main(["ledger", "show", f"{bench.load}x"]) == 65
+    assert says(capsys.readouterr().err, f"{bench.load + 'x'!r} ... mean {bench.load!r}?")
     assert " 65" in found["error"]
     assert cli.main(["loads", "--failed"]) == 0
     assert f"{bench.load}  failed" in capsys.readouterr().out

@@ -16,6 +16,7 @@ import pytest
 from support.sources import ROOT, Import, imports_of, sources
 
 from airflow_provider_orderedkafka.compat.airflow import AIRFLOW, TRIED
+from airflow_provider_orderedkafka.outputs import PACKAGES
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
@@ -208,12 +209,27 @@ def test_the_readmes_links_lead_to_the_repository_where_the_project_names_it(tmp
 
 
 VERSIONS = runpy.run_path(str(ROOT / "scripts" / "versions.py"))
+PACKAGE = re.compile(r"(?:org\.apache\.iceberg:iceberg-spark-runtime-|io\.delta:delta-spark_)[\w.]+:[\d.]+\d")
 
 
 def test_the_readme_has_only_rows_of_environments_in_their_order_and_each_passed():
     rows = VERSIONS["rows_of"]((ROOT / "README.md").read_text())
     assert list(rows) == [each.name for each in VERSIONS["ENVIRONMENTS"] if each.name in rows]
     assert not [row for row in rows.values() if "FAILED" in row]
+
+
+def test_a_package_of_a_table_format_is_named_in_one_version_for_each_spark_and_that_is_the_one_that_is_tried():
+    tried = {each.variables[VERSIONS["PACKAGES"]] for each in VERSIONS["ENVIRONMENTS"] if each.axis == "format"}
+    places = [path for folder in ("docs", "dags", "benchmarks") for path in (ROOT / folder).rglob("*.[mp][dy]")]
+    named = {name for path in places for name in PACKAGE.findall(path.read_text("utf-8"))}
+    assert named == tried
+    rows = re.findall(r"^\| (\d\.\d) \| (.*) \| (.*) \|$", (ROOT / "docs/tables.md").read_text("utf-8"), re.MULTILINE)
+    assert [spark for spark, *_ in rows] == [version.rpartition(".")[0] for version in VERSIONS["SPARKS"]]
+    for spark, *cells in rows:
+        for cell, package in zip(cells, (PACKAGES["iceberg"], PACKAGES["delta"]), strict=True):
+            known = spark in package.versions
+            assert cell.strip("`") in (tried if known else {"none yet", "not tried"})
+            assert not known or f"{spark}_" in cell
 
 
 def test_the_tests_of_each_environment_are_there():

@@ -1,10 +1,8 @@
 """Every snippet of the documents is read by what takes it: nothing that a person copies is a mistake at first sight."""
 
-import ast
 import configparser
 import json
 import re
-import shlex
 import subprocess
 import sys
 import tomllib
@@ -17,10 +15,8 @@ import yaml
 from support.snippets import PAGES, ROOT, commands, snippets
 
 import airflow_provider_orderedkafka
-from airflow_provider_orderedkafka.decoding.formats import Decode
 from airflow_provider_orderedkafka.outputs import OPTIONS_VARIABLE
 from airflow_provider_orderedkafka.spark.application.command import read_arguments
-from airflow_provider_orderedkafka.tools.cli import parsers
 
 SNIPPETS = [(page.name, kind, text) for page in PAGES for kind, text in snippets(page)]
 NAMED = re.compile(r"^(\S+\.py)$")
@@ -159,27 +155,3 @@ def test_what_a_stream_s_checkpoint_says_is_a_start(tmp_path):
     done = subprocess.run(["bash", "-euc", asked], capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) == ends[1]
     airflow_provider_orderedkafka.OrderedLoad("orders", topics=["orders", "refunds"], start=json.loads(done.stdout))
-
-
-def named_commands():
-    """The commands of `orderedkafka` that the product names with arguments, with something for what it fills in."""
-    package = Path(airflow_provider_orderedkafka.__file__).parent
-    texts = {path: path.read_text("utf-8") for path in package.rglob("*.py")}
-    for path in sorted(path for path, text in texts.items() if "`orderedkafka " in text):
-        for node in ast.walk(ast.parse(texts[path])):
-            parts = node.values if isinstance(node, ast.JoinedStr) else [node]
-            text = "".join(str(getattr(part, "value", "")) if isinstance(part, ast.Constant) else "x" for part in parts)
-            for command in re.findall(r"`orderedkafka ([^`]*)`", text):
-                name, *given = shlex.split(command.replace("...", "x"))
-                if name in parsers() and len(given) > (name == "ledger"):
-                    yield pytest.param(name, given, id=f"{path.stem}: {command[:60]}")
-
-
-@pytest.mark.parametrize(("name", "given"), [*named_commands()])
-def test_a_command_that_a_message_advises_is_taken_as_it_is_printed(name, given):
-    assert parsers()[name].parse_args(given)
-
-
-def test_what_the_help_of_read_gives_as_a_decoder_is_one():
-    (shown,) = re.findall(r"such as '(\{.*?\}\})'", " ".join(parsers()["read"].format_help().split()))
-    assert Decode.from_text(shown)

@@ -211,6 +211,30 @@ def test_a_task_warns_of_records_that_its_batch_was_not_to_reach(kafka, topics, 
     assert any(record.module == "batch" for record in caplog.records) == outdated
 
 
+def test_a_stream_that_waits_says_so_once_a_minute_and_again_after_it_ran(kafka, topics, records, caplog):
+    topic = topics.create()
+    write(records, topic, range(3))
+    clock = [int(time.time() * 1_000) + HOUR]
+    given = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "startingOffsets": "earliest", "subscribe": topic}
+    stream = Stream(parse_options({**given, "minOffsetsPerTrigger": "10"}, stream=True), now=lambda: clock[0])
+    at = stream.first()
+
+    def said(*after):
+        caplog.clear()
+        for seconds in after:
+            clock[0] += seconds * 1_000
+            assert stream.after(at, None) is None
+        return len([record for record in caplog.records if record.module == "stream"])
+
+    assert said(0, 1, 2, 3) == 1
+    write(records, topic, range(10, 12))
+    assert said(50) == 0
+    assert said(5, 1) == 1
+    write(records, topic, range(20, 25))
+    assert (at := stream.after(at, None)) is not None
+    assert said(0, 1) == 1
+
+
 def left_by(kafka, now, **options):
     """The offsets that a stream's next batch ends at, from a floor an hour ago."""
     given = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "startingOffsets": "earliest", "grace": "5s"}

@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from airflow_provider_orderedkafka.outputs import PACKAGES
+
 FILE = """
 from datetime import UTC, datetime, timedelta
 from airflow.sdk import DAG, task_group
@@ -171,11 +173,17 @@ AT_START = [
     ),
     AtStart(
         "to=DeltaOutput('/data'), spark=SparkSubmit(packages='io.delta:delta-spark_2.12:2.4.0')",
-        "'io.delta:delta-spark_2.12:2.4.0' is for Spark 2 and Scala 2.12, and this is Spark ... name 'io.delta:",
+        "'io.delta:delta-spark_2.12:2.4.0' is for Spark 2 and Scala 2.12, and this is Spark ... packages='io.delta:",
     ),
-    AtStart("to=DeltaOutput('/data')", "DeltaOutput('/data'): this is Spark ... which has no delta: name its package"),
+    AtStart(
+        "to=DeltaOutput('/data')", f"DeltaOutput('/data'): this is Spark ... packages={PACKAGES['delta'].of('4.2')!r}"
+    ),
     AtStart("to=FilesOutput('/data', 'avro')", "which has no avro: name its package with packages='org.apache.spark:"),
-    AtStart(TABLE, "IcebergOutput('lake.shop.orders'): this is Spark ... which has no iceberg: name its package"),
+    AtStart(
+        TABLE,
+        "IcebergOutput('lake.shop.orders'): this is Spark ... no Iceberg for Spark 4.2: use a Spark 4.1, with "
+        f"spark_binary= and packages={PACKAGES['iceberg'].of('4.1')!r}",
+    ),
     AtStart(
         f"{TABLE}, spark=SparkSubmit(jars='/data/iceberg.jar')",
         "Spark knows no catalog 'lake': set spark.sql.catalog.lake=org.apache.iceberg.spark.SparkCatalog",

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import fastavro
 from pyarrow import parquet
 
+from airflow_provider_orderedkafka.outputs import PACKAGES as TRIED
 from airflow_provider_orderedkafka.outputs import DeltaOutput, IcebergOutput
 from airflow_provider_orderedkafka.spark.maintenance import SESSION
 from airflow_provider_orderedkafka.spark.tables.table_formats import DeltaTable, IcebergTable
@@ -145,10 +146,10 @@ class Iceberg:
 
 
 Format = Delta | Iceberg
-DELTA = Delta(PACKAGES or "io.delta:delta-spark_4.2_2.13:4.4.0", SPARK)
-ICEBERG = Iceberg(PACKAGES or "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0", SPARK or "4.1.3")
-OLDEST_DELTA = Delta("io.delta:delta-spark_4.1_2.13:4.4.0", "4.1.3")
-OLDEST_ICEBERG = Iceberg("org.apache.iceberg:iceberg-spark-runtime-3.5_2.12:1.11.0", OLDEST[0].rpartition("=")[2])
+DELTA = Delta(PACKAGES or TRIED["delta"].of("4.2"), SPARK)
+ICEBERG = Iceberg(PACKAGES or TRIED["iceberg"].of("4.1"), SPARK or "4.1.3")
+OLDEST_DELTA = Delta(TRIED["delta"].of("4.1"), "4.1.3")
+OLDEST_ICEBERG = Iceberg(TRIED["iceberg"].of("3.5", "2.12"), OLDEST[0].rpartition("=")[2])
 
 
 def rows_of(file: Path, *columns: str) -> list[tuple[Any, ...]]:

@@ -129,6 +129,8 @@ def test_formats_travel_as_text():
         (lambda: Decode.from_text("{}"), "needs a format"),
         (lambda: Decode.from_text('{"value": {"format": "xml"}}'), "'kind' ... 'json', 'avro'"),
         (lambda: Decode.from_text('{"value": {"format": "json"}}'), "--decode"),
+        (lambda: Decode.from_text('{"value": {"kind": "json", "shema": "a int"}}'), "'value.shema' ... mean 'schema'?"),
+        (lambda: Decode.from_text('{"value": {"kind": "json", "columns": "a"}}'), "'value.columns' ... schema"),
         (lambda: Decode.from_text("no"), "--decode"),
     ],
 )

@@ -2,9 +2,12 @@
 
 import logging
 import pickle
+import re
 import sys
 import types
+from pathlib import Path
 
+import confluent_kafka
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
@@ -23,6 +26,7 @@ from airflow_provider_orderedkafka.kafka.clients.config import (
     _answer,
     client_config,
     keep_resolver,
+    misspelled,
     new_client,
     redacted,
 )
@@ -291,3 +295,16 @@ def test_a_client_that_cannot_connect_says_the_same_line_once(caplog):
     for port in range(3):
         CLIENT_LOG.error("%s: connection to port %d refused", "test", port)
     assert [record.getMessage() for record in caplog.records] == ["test: connection to port 0 refused"]
+
+
+def test_a_name_is_taken_for_a_misspelled_one_only_if_it_is_none_of_the_client_s_own():
+    assert misspelled("compresion.type") == "compression.type"
+    assert misspelled("Linger.ms") is None
+    package = Path(confluent_kafka.__file__).parent
+    libraries = [*package.parent.glob("confluent_kafka*/**/librdkafka*"), *package.glob("cimpl*")]
+    texts = {text.decode() for each in libraries for text in re.findall(rb"[a-z]+(?:\.[a-z]+)+", each.read_bytes())}
+    known = {name for name in texts if not _answer(name, "").startswith(_NO_SUCH)}
+    assert {"compression.type", "linger.ms", "queue.buffering.max.ms"} <= known
+    assert {name for name in known - {*OFTEN_SET.split()} if misspelled(name)} <= {"sasl.mechanism"}, (
+        "belong to a connection"
+    )

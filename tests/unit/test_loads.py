@@ -1,11 +1,11 @@
 """How loads stand, as `orderedkafka loads` says it."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from support import statuses
 from support.messages import says
 
-from airflow_provider_orderedkafka.tools.commands.loads import LoadState, as_table, in_order, state_of
+from airflow_provider_orderedkafka.tools.commands.loads import LoadState, as_json, as_table, in_order, state_of
 
 NOW = 1_800_000_000_000
 STORIES = {
@@ -36,6 +36,22 @@ def test_an_open_range_says_how_much_of_it_is_loaded_or_why_it_failed():
     assert says(failed.error, "attempt 2 ... 'payments'")
 
 
+def test_a_load_says_how_old_its_look_is_and_is_idle_where_nothing_waits():
+    waiting = replace(stands("refunds"), seen_at=NOW - 1_146_000)
+    assert "  19m6s ago  " in as_table([waiting], NOW)
+    status = STORIES["refunds"].found
+    idle = state_of("refunds", replace(status, lag=replace(status.lag, offsets=0)), NOW)
+    assert (idle.state, idle.behind_ms) == ("idle", 0)
+    assert state_of("refunds", replace(status, lag=None), NOW).state == "idle"
+
+
+def test_times_are_of_iso_8601_for_programs():
+    found = as_json(replace(stands("refunds"), seen_at=NOW))
+    assert found["seen_at"] == "2027-01-15T08:00:00.000Z"
+    assert found["last_success_at"].endswith("Z")
+    assert as_json(LoadState("new", "not run yet"))["seen_at"] is None
+
+
 def test_what_failed_comes_first_and_what_never_ran_last():
     found = in_order([state_of("new", None, NOW), *map(stands, STORIES)])
     assert [each.load for each in found] == ["payments", "orders", "refunds", "limited", "new"]
@@ -45,9 +61,9 @@ def test_what_failed_comes_first_and_what_never_ran_last():
 def test_a_load_is_one_line_however_long_its_error():
     found = [stands("payments"), LoadState("broken", "failed", error="one\n  two"), state_of("new", None, NOW)]
     head, payments, broken, new, _, summary = as_table(found, NOW).splitlines()
-    assert head.split()[:4] == ["LOAD", "STATE", "BEHIND", "OFFSETS"]
+    assert head.split()[:5] == ["LOAD", "STATE", "BEHIND", "OFFSETS", "SEEN"]
     assert payments.startswith("payments  failed 22%")
     assert broken.endswith("one two")
-    assert new.split() == ["new", "not", "run", "yet", "-", "-", "none", "yet"]
+    assert new.split() == ["new", "not", "run", "yet", "-", "-", "-", "none", "yet"]
     assert summary == "3 loads, 2 failed"
     assert as_table([], NOW).endswith("once Airflow has parsed a DAG with ordered_load()")

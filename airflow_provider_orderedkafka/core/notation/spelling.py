@@ -121,7 +121,9 @@ def parameters(taker: type) -> set[str]:
 def arguments(**instead: str) -> Callable[[Made], Made]:
     """Let a public class or function say of a name that it does not take which one was meant, or where it belongs.
 
-    A class, which is a dataclass, is also shown as it would be written. Of an operator, its `__init__` is decorated.
+    So it says which one is missing, and which one is no text, flag or list where it has to be; both with what the
+    docstring says of it. A class, which is a dataclass, is also shown as it would be written. Of an operator, its
+    `__init__` is decorated, which is asked for names alone.
 
     `instead` says for some names what to do: where they belong, or why they mean nothing here.
     """
@@ -129,11 +131,15 @@ def arguments(**instead: str) -> Callable[[Made], Made]:
     def decorate(made: Made) -> Made:
         called: Any = made.__init__ if isinstance(made, type) else made  # type: ignore[misc]
         name = made.__qualname__.removesuffix(".__init__").rpartition(".")[2]
-        taken = list(signature(called).parameters.values())
+        whole = signature(called)
+        taken = list(whole.parameters.values())
+        is_operator = made.__name__ == "__init__"
 
         @wraps(called)
         def checked(*given: Any, **named: Any) -> Any:
             _check_known(name, taken, given, named, instead)
+            if not is_operator:
+                _check_given(name, whole.bind_partial(*given, **named).arguments, taken, made.__doc__ or "")
             return called(*given, **named)
 
         if isinstance(made, type):
@@ -155,3 +161,32 @@ def _check_known(
             near = nearest(name, [*known, *instead]) or ""
             hint = instead.get(name) or instead.get(near) or meant(name, known, f"known are {', '.join(own)}")
             raise SettingError(f"{called}() takes no argument {name!r}: {hint}")
+
+
+def _check_given(called: str, given: Mapping[str, Any], taken: Sequence[Parameter], about: str) -> None:
+    own = [each for each in taken if each.name != "self" and each.kind not in _MANY]
+    missing = [each.name for each in own if each.default is each.empty and each.name not in given]
+    if missing:
+        said = "".join(f" {name}: {_said(name, about)}" for name in missing)
+        raise SettingError(f"{called}() needs {' and '.join(f'{name}=' for name in missing)}.{said}")
+    for each in own:
+        value = given.get(each.name, each.default)
+        for kind, (fits, expected) in _KINDS.items():
+            if each.annotation in (kind, kind | None) and not fits(value) and value is not each.default:
+                said = f"{expected}, found {value!r}. {_said(each.name, about)}"
+                raise SettingError(f"{called}: {each.name} must be {said}".rstrip(". "))
+
+
+def _said(name: str, about: str) -> str:
+    """The first sentence of what a docstring says of a parameter."""
+    found = re.search(rf":param {name}: (.*?\.)(?=\s|$)", about, re.DOTALL)
+    return " ".join(found[1].replace("`", "").split()) if found else ""
+
+
+_MANY: Final = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+_KINDS: Final[Mapping[Any, tuple[Callable[[Any], bool], str]]] = {
+    str: (lambda value: isinstance(value, str), "text"),
+    bool: (lambda value: isinstance(value, bool), "True or False"),
+    tuple[str, ...]: (lambda value: isinstance(value, str | list | tuple), "a tuple of texts"),
+}
+"""What an argument that is annotated so has to be; who takes one text for several makes it a tuple."""

@@ -18,6 +18,7 @@ import logging
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
+from difflib import get_close_matches
 from typing import Any, Final, Literal, TypeVar
 
 from ...core.notation.secrets import MASK, redacted, secrets_of
@@ -73,6 +74,9 @@ OFTEN_SET: Final = """
     ssl.keystore.password statistics.interval.ms
 """
 """Candidates for "did you mean"."""
+
+_ALL_BUT: Final = 0.93
+"""How much of a name is that of a setting where nothing else can be meant: no two settings are so much alike."""
 
 _SERIALIZED: Final = "keys and values come and go as bytes; leave it out, and cast or encode the columns"
 _PEM: Final = "'{p}ssl.ca.location' is a PEM file, which needs none; leave it out"
@@ -216,11 +220,17 @@ def client_config(config: Mapping[str, str], role: Role, ours: Mapping[str, Any]
     added = {} if resolver is None else _function(resolver)(dict(kept))
     for name in sorted(name for name in SHAPING & set(added) if added[name] != kept.get(name)):
         raise SettingError(
-            f"{RESOLVER!r}: {resolver!r} gives {name!r} as {added[name]!r}, which says which records are read or where "
-            "rows go, and has to be the same in all attempts: leave it out there, and set it where they compare it, as "
-            f"{PREFIX + name!r} or beside the topics of a load"
+            f"{RESOLVER!r}: {resolver!r} gives {name!r} as {added[name]!r}: which records are read, or where rows go, "
+            "depends on it, so it must be the same in all attempts. Leave it out there, and set it where attempts "
+            f"compare it: as {PREFIX + name!r}, or beside the topics of a load"
         )
     return {**_DEFAULTS, **kept, **added, "logger": CLIENT_LOG, **(ours or {})}
+
+
+def misspelled(name: str) -> str | None:
+    """The setting that a name is all but equal to; None if it may be another one, which only the client knows."""
+    near = get_close_matches(name.lower(), OFTEN_SET.split(), 1, _ALL_BUT)
+    return near[0] if near and near[0] != name.lower() else None
 
 
 def keep_resolver(name: str, resolver: Resolver) -> str:
@@ -302,10 +312,9 @@ def _check_kerberos(settings: Mapping[str, str], prefix: str, kind: str) -> None
 
         raise SettingError(
             f"{kind} {asked} asks for Kerberos (GSSAPI), which the installed confluent-kafka {version()} (librdkafka "
-            f"{libversion()[0]}) was built without, as most of its packages are: install it from its sources, beside a "
-            "librdkafka with Cyrus SASL, wherever a client of Kafka runs (pip install --no-binary confluent-kafka "
-            f"confluent-kafka), or set '{prefix}{_MECHANISM[0]}' to another mechanism that the brokers offer, such as "
-            "'SCRAM-SHA-512'"
+            f"{libversion()[0]}) was built without: set '{prefix}{_MECHANISM[0]}' to another mechanism that the "
+            "brokers offer, such as 'SCRAM-SHA-512'; or build the client beside a librdkafka with Cyrus SASL, wherever "
+            "one runs (pip install --no-binary confluent-kafka confluent-kafka)"
         )
 
 

@@ -227,7 +227,8 @@ def _checked(place: StartResolver, what: str, wanted: Mapping[TopicPartition, in
             gone = f"{what} {partition.at(offset)}, which is gone: the log starts at {partition.at(first)}"
             if not place.clamp:
                 raise DataLossError(
-                    f"{gone}; start there ({EARLIEST}), or accept losses to go on without these records",
+                    f"{gone}; start there ({EARLIEST}), or go on without these records, with on_data_loss='count' (by "
+                    "hand: --option failOnDataLoss=false)",
                     **partition._asdict(),
                     offset=offset,
                 )

@@ -75,11 +75,10 @@ def check_ids(topics: Mapping[str, str], planned: Mapping[str, str]) -> None:
     for name, found in topics.items():
         if found != planned.get(name, found):
             raise TopicChangedError(
-                f"{created_again(name, planned[name], found)}, so what was planned before cannot be finished. In "
-                f"Airflow give it up with "
-                f'`orderedkafka ledger abandon <load> --reason "created again"`, and begin in the new topic with '
-                f'`orderedkafka ledger rewind <load> --topic {name} --to earliest --reason "created again"`; by hand, '
-                "begin with a new checkpoint",
+                f"{created_again(name, planned[name], found)}, so a range of the old one cannot be finished. Give it "
+                'up with `orderedkafka ledger abandon <load> --reason "created again"`, then begin in the new topic '
+                f'with `orderedkafka ledger rewind <load> --topic {name} --to earliest --reason "created again"`; by '
+                "hand, name a new checkpoint",
                 topic=name,
             )
 

@@ -271,7 +271,10 @@ def check_columns(columns: Sequence[Column], settings: WriteSettings) -> None:
     """Raise `SettingError`, before anything runs, for columns that cannot be written."""
     types = _by_name(columns)
     if "value" not in types:
-        raise SettingError(f"a column 'value' ({' or '.join(_PAYLOAD)}) is required, found {_listed(types)}")
+        raise SettingError(
+            f"a column 'value' ({' or '.join(_PAYLOAD)}) is required, found {_listed(types)}: make one, as with "
+            "to_json(struct(...)) of the others"
+        )
     for name in used_columns(types, settings):
         allowed = _ALLOWED.get(name, ())
         if allowed and types[name] not in allowed:

@@ -316,10 +316,10 @@ class BatchLoop:
     def _check_code(self, allotment: Allotment) -> None:
         if allotment.code != self._work.writer.setup.code:
             raise SettingError(
-                f"the row limit ends in batch {allotment.batch}, where was counted with the transform's code as it was "
-                "then, and with other code other rows would pass: set the code back, and run the same range again; or "
-                f"give the range up with `orderedkafka ledger abandon {self._work.loaded.load} --reason ...`, by hand "
-                "with a new checkpoint, and the next one is loaded with the code of now"
+                f"the row limit ends in batch {allotment.batch}, whose rows were counted with other code of the "
+                "transform. Set the code back, and run the same range again; or give the range up with `orderedkafka "
+                f"ledger abandon {self._work.loaded.load} --reason ...` (by hand, with a new checkpoint): the next one "
+                "takes the new code"
             )
 
     def _written(self, batch: Batch) -> Tally:

@@ -173,6 +173,10 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+WAITING_MS: Final = 60_000
+"""How often a stream that waits says so."""
+
+
 class Stream:
     """A stream or a batch read, by its options; asks Kafka."""
 
@@ -184,6 +188,7 @@ class Stream:
         self._terms = terms_of(options)
         self._fixed: Survey | None = None
         self._decided: bool | None = None
+        self._said_at = 0
         self._own: Own = {}
         self._shown: Offsets | None = None
 
@@ -310,7 +315,9 @@ class Stream:
             return True
         if self._decided is None or self._fixed is None:
             found = verdict(self._cluster.log, at.place, seen, self._terms, at.since)
-            _log.warning("%s: %s", "running" if found.run else "waiting", found.reason)
+            if found.run or self._decided is not False or self._now() - self._said_at >= WAITING_MS:
+                _log.warning("%s: %s", "running" if found.run else "waiting", found.reason)
+                self._said_at = self._now()
             self._decided = found.run
         return self._decided
 

@@ -229,11 +229,10 @@ def check_executors(session: "SparkSession", more: Sequence[str] = ()) -> None:
         )
     packages = " and ".join(INSTALLED_BY.get(name, name) for name in names)
     raise SettingError(
-        f"the executors' Python ({interpreter}) has no {packages}. Install there what `orderedkafka bundle "
-        f"bundle.zip --requirements requirements.txt` writes down, or point PYSPARK_PYTHON at an "
-        f"interpreter that has it, or ship an environment: pack it with venv-pack and add --archives "
-        f"environment.tar.gz#env --conf spark.pyspark.python=./env/bin/python. --py-files cannot ship packages with "
-        f"compiled parts"
+        f"the executors' Python ({interpreter}) has no {packages}, and --py-files cannot ship packages with compiled "
+        "parts. Install there what `orderedkafka bundle bundle.zip --requirements requirements.txt` lists; or name a "
+        "Python that has it with PYSPARK_PYTHON; or ship an environment that venv-pack made, with --archives "
+        "environment.tar.gz#env --conf spark.pyspark.python=./env/bin/python"
     )
 
 

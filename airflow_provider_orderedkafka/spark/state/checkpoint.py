@@ -220,10 +220,9 @@ class Checkpoint:
         changes = (job.changes(replace(self._job, written="")), begun.changes(self._setup))
         if changed := "; ".join(filter(None, changes)):
             raise SettingError(
-                f"the checkpoint {self.location!r} has batches that were begun with other settings, and cannot be "
-                f"completed like that: {changed}. Run it as it was begun, where a place for dead letters or more "
-                "output topics may be added; or abandon the range and name a new --checkpoint, which writes its rows "
-                "again"
+                f"the checkpoint {self.location!r} has batches that were begun with other settings: {changed}. Set "
+                "them back (a place for dead letters, or more output topics, may be added); or abandon the range and "
+                "name a new --checkpoint, which writes its rows again"
             )
 
     def _check_bound(self, loaded: Range, bound_to: str, *, same: bool) -> None:
@@ -235,10 +234,10 @@ class Checkpoint:
             )
         if not same:
             raise SettingError(
-                f"the checkpoint {self.location!r} belongs to another range that is called {loaded.id!r} too: this one "
-                f"was changed, which a range never is, or the other is another Airflow's that has the same checkpoint "
-                f"folder. Run the range as it is in {join(self.location, RANGE)!r}, or name a new --checkpoint; in "
-                f"Airflow, name a checkpoint= that no other Airflow has, and {way_out(loaded)}"
+                f"the checkpoint {self.location!r} belongs to another range that is called {loaded.id!r} too: either "
+                "this one was changed, or another Airflow has the same checkpoint folder. Run the range as it is in "
+                f"{join(self.location, RANGE)!r}, or name a new --checkpoint; in Airflow, name a checkpoint= that no "
+                f"other Airflow has, and {way_out(loaded)}"
             )
 
     def _gone(self, what: str) -> StateError:

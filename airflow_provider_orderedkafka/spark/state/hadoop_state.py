@@ -194,10 +194,9 @@ class HadoopState:
         try:
             if not able or (self._created(probe, "1") and self._created(probe, "2")):
                 raise SettingError(
-                    f"the location {self._location!r} cannot hold what must be written once: of two that write it at "
-                    f"the same moment both would win. Use s3a:// with hadoop-aws 3.4.2 or newer, "
-                    f"fs.s3a.create.conditional.enabled and a store that heeds If-None-Match, or gs://, abfss:// or "
-                    f"hdfs://"
+                    f"the location {self._location!r} cannot hold documents: of two writers at the same moment both "
+                    "would win. Use gs://, abfss:// or hdfs://; or s3a:// with hadoop-aws 3.4.2 or newer, "
+                    "fs.s3a.create.conditional.enabled and a store that heeds If-None-Match"
                 )
         finally:
             if able:

@@ -146,9 +146,9 @@ class OutputTable:
         own, silent = self.table.owned(names_before(self.range_id, self.range_name))
         if silent and not own:
             raise LifecycleError(
-                f"range {self.range_id!r} is to be loaded again, and of the table's rows none says that it is of this "
-                f"range, and {silent} do not say which range they are of: they may be its own, written before the "
-                "table had the column for their identity. If so, delete its rows there, and replay its offsets"
+                f"range {self.range_id!r} cannot be loaded again: no row of the table says that it is of this range, "
+                f"and {silent} do not say which range they are of. They may be its own, written before the table had "
+                "the column for their identity: then delete them, and replay the range's offsets"
             )
 
     def _lost(self, note: Note, silent: int) -> str:

@@ -18,6 +18,7 @@ from ...compat.airflow import (
     to_keep,
 )
 from ...context import is_active, ledger_asset
+from ...core.notation.spelling import listed, meant
 from ...core.status import Status
 from ...errors import LifecycleError, SettingError
 from ...loads.ledger import AIRFLOW, LedgerStore
@@ -65,10 +66,11 @@ def _asset(load: str) -> Any:
     uri, assets = ledger_asset(load).uri, _ledger_assets()
     if uri in assets:
         return assets[uri]
-    known = ", ".join(sorted(repr(each.rpartition("/")[2]) for each in assets)) or "none"
+    known = sorted(unquote(each.rpartition("/")[2]) for each in assets)
+    hint = meant(load, known, f"it knows {listed(known) or 'none'}.")
     raise LifecycleError(
-        f"Airflow knows no load {load!r}; it knows {known}. A load is known once Airflow has parsed its DAG: is this "
-        "the right AIRFLOW_HOME, and does the DAG parse?"
+        f"Airflow knows no load {load!r}: {hint} A load is known once Airflow has parsed its DAG: is this the right "
+        "AIRFLOW_HOME, and does the DAG parse?"
     )
 
 

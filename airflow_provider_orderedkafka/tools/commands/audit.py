@@ -3,8 +3,8 @@
     orderedkafka audit --checkpoint /data/checkpoints/orders --option kafka.bootstrap.servers=localhost:9092
     orderedkafka audit dags/orders_ordered.py orders --json
 
-Reads the source and the output again, and changes nothing. Exits with 0 if all is as it was promised, with 65 if
-something is not, or cannot be known any more, and with 75 if ranges are not loaded yet.
+Reads the source and the output again, and changes nothing. Exits with 0 if all is as promised, with 65 if something is
+not, or cannot be known any more, and with 75 if ranges are not loaded yet.
 """
 
 import argparse
@@ -43,15 +43,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("dag_file", nargs="?", type=Path, help="the DAG file that defines the load")
     parser.add_argument("load", nargs="?", help="name of the load, if the file defines several")
-    parser.add_argument("--checkpoint", metavar="LOCATION", help="the load's checkpoint; without a DAG file")
-    parser.add_argument("--range", metavar="ID", help="only this range")
+    parser.add_argument("--checkpoint", metavar="LOCATION", help="the load's checkpoint, if no DAG file is named")
+    parser.add_argument("--range", metavar="ID", help="audit this range only")
     for name, of in (("--option", "Kafka's client"), ("--sink-option", "the client for the output's own cluster")):
         parser.add_argument(
             name, action="append", default=[], metavar="kafka.NAME=VALUE", help=f"an option of {of}, as when loading"
         )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument(
-        "--places", type=int, default=PLACES, metavar="COUNT", help="how many places of each finding (%(default)s)"
+        "--places",
+        type=int,
+        default=PLACES,
+        metavar="COUNT",
+        help="how many places of each finding to show (default: %(default)s)",
     )
 
 

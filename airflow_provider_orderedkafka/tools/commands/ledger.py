@@ -27,14 +27,18 @@ AT_HELP = "where the ledger is: a location, or 'airflow' (default: where the loa
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="show|history|abandon|rewind|restore|move")
-    show = actions.add_parser("show", help="show how far the load has come, and its latest runs")
-    history = actions.add_parser("history", help="show how its ranges ended and who moved it: when, by whom and why")
-    abandon = actions.add_parser("abandon", help="drop the open range; the next run plans a new one from the ledger")
-    rewind = actions.add_parser("rewind", help="move the ledger; shows what changes, and asks")
+    abouts = {
+        "show": "show how far the load has come, and its latest runs",
+        "history": "show how its ranges ended, and who moved it: when, by whom and why",
+        "abandon": "give the open range up; the next run plans a new one from the ledger",
+        "rewind": "move the ledger back or ahead; shows what changes, and asks",
+        "restore": "restore a lost ledger from its copy in the consumer group",
+        "move": "move the ledger to another store; no range may be open",
+    }
+    found = {name: actions.add_parser(name, help=about, description=about) for name, about in abouts.items()}
+    show, history, abandon, rewind, restore, move = found.values()
     rewind.add_argument("--to", required=True, metavar="PLACE", help=TO_HELP)
     rewind.add_argument("--topic", action="append", default=[], help="rewind only this topic; can be repeated")
-    restore = actions.add_parser("restore", help="restore a lost ledger from its copy in the consumer group")
-    move = actions.add_parser("move", help="move the ledger to another store; no range may be open")
     move.add_argument("--to", required=True, metavar="LOCATION", help="where to: a location, or 'airflow'")
     move.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     for action in (rewind, restore):
@@ -42,11 +46,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             "--kafka-conn-id", metavar="ID", default="kafka_default", help="Kafka connection (default: %(default)s)"
         )
     for action in (abandon, rewind, restore):
-        action.add_argument("--reason", required=True, help="why, in a few words; kept in the ledger")
+        action.add_argument("--reason", required=True, help="why, in a few words, for the ledger's history")
         action.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     for action in (show, history, abandon, rewind, restore, move):
         action.add_argument("load", help="name of the load")
-        action.add_argument("--json", action="store_true", help="print it, or what it came to, as JSON")
+        action.add_argument("--json", action="store_true", help="print the result as JSON")
         action.add_argument("--from" if action is move else "--at", dest="at", metavar="LOCATION", help=AT_HELP)
 
 

@@ -1,28 +1,28 @@
 """Show how each load stands, one a line: its state, how far it is behind, its last success, and why it failed.
 
-It is what the page in Airflow shows: kept by the steps of each run in Airflow's metadata database, so Kafka is not
-asked. Needs Airflow 3.3 or newer, and its configuration (AIRFLOW_HOME).
+As on the page in Airflow, the lag is that of the load's last look at Kafka; SEEN says how long ago that was. --live
+asks Kafka now. Needs Airflow 3.3 or newer, and its configuration (AIRFLOW_HOME).
 """
 
 import argparse
 import json
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Final
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final
 
 from ...compat.airflow import has_asset_state
 from ...core.documents import Changes
 from ...core.notation.spelling import counted, shown_duration
 from ...core.notation.starts import Moment
 from ...core.status import RangeRow, Status
-from ...errors import SettingError
+from ...errors import OrderedKafkaError, SettingError
 from .. import BLUE, GREEN, RED, YELLOW, painted
-from .at_airflow import airflow, statuses
+from .at_airflow import airflow, statuses, store_of
 
-HEAD: Final = ("LOAD", "STATE", "BEHIND", "OFFSETS", "LAST SUCCESS")
+HEAD: Final = ("LOAD", "STATE", "BEHIND", "OFFSETS", "SEEN", "LAST SUCCESS")
 
-_ORDER: Final = ("failed", "loading", "loaded", "planned", "waiting", "row limit spent", "not run yet")
+_ORDER: Final = ("failed", "loading", "loaded", "planned", "waiting", "idle", "row limit spent", "not run yet")
 _COLOURS: Final = {"failed": RED, "loading": BLUE, "waiting": GREEN, "row limit spent": YELLOW}
 
 
@@ -30,6 +30,7 @@ _COLOURS: Final = {"failed": RED, "loading": BLUE, "waiting": GREEN, "row limit 
 class LoadState:
     """How a load stands; None where it is not known, or where a load has none, as one in intervals has no lag.
 
+    One without an open range is `waiting` if there is something to load, and `idle` otherwise.
     `behind_ms` is how long ago the time was up to which all is loaded, `seen_at` when Kafka was last looked at,
     `share` how much of the open range is loaded. `error` says why the open range failed, `changes` what upserts of the
     last success changed.
@@ -48,22 +49,51 @@ class LoadState:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--failed", action="store_true", help="only those whose open range failed")
-    parser.add_argument("--json", action="store_true", help="print them as a list of JSON objects")
+    parser.add_argument("--live", action="store_true", help="ask Kafka now how far each load is behind")
+    parser.add_argument("--json", action="store_true", help="print a list of JSON objects")
 
 
 def run(arguments: argparse.Namespace) -> int:
     with airflow():
         if not has_asset_state():
             raise SettingError(
-                "this Airflow keeps no state of assets (that came with 3.3), where loads tell how they stand: look at "
-                "the page of Kafka loads, or ask for one load with `orderedkafka ledger show`"
+                "this Airflow does not keep how loads stand (3.3 or newer does): look at the page of Kafka loads, or "
+                "ask for one load with `orderedkafka ledger show`"
             )
         found = statuses()
-    now = time.time_ns() // 1_000_000
-    loads = in_order(state_of(name, status, now) for name, status in found.items())
-    loads = [each for each in loads if each.state == "failed" or not arguments.failed]
-    print(json.dumps([asdict(each) for each in loads]) if arguments.json else as_table(loads, now))
+        now = time.time_ns() // 1_000_000
+        loads = [state_of(name, status, now) for name, status in found.items()]
+        if arguments.live:
+            loads = [_live(each, found[each.load], now) for each in loads]
+    loads = [each for each in in_order(loads) if each.state == "failed" or not arguments.failed]
+    print(json.dumps([as_json(each) for each in loads]) if arguments.json else as_table(loads, now))
     return 0
+
+
+def _live(state: LoadState, status: Status | None, now: int) -> LoadState:
+    """The state with what Kafka says now; as it was, where a load has no ledger, with the error if Kafka says none."""
+    from ...hooks.ordered_kafka import OrderedKafkaHook
+
+    if status is None or status.revision is None or (ledger := store_of(state.load).ledger()) is None:
+        return state
+    try:
+        left = sum(OrderedKafkaHook(status.kafka_conn_id).left(ledger.place).values())
+    except OrderedKafkaError as error:
+        return replace(state, error=state.error or str(error))
+    loaded_to = ledger.place.floor.lowest
+    return replace(
+        state,
+        state=_resting(left) if state.state in {"waiting", "idle"} else state.state,
+        behind_ms=0 if not left else now - loaded_to if loaded_to >= 0 else None,
+        behind_offsets=left,
+        seen_at=now,
+    )
+
+
+def as_json(state: LoadState) -> dict[str, Any]:
+    """For programs: what takes long in milliseconds, times in ISO 8601."""
+    times = {"seen_at": state.seen_at, "last_success_at": state.last_success_at}
+    return {**asdict(state), **{name: None if at is None else str(Moment(at)) for name, at in times.items()}}
 
 
 def in_order(loads: Iterable[LoadState]) -> list[LoadState]:
@@ -97,7 +127,13 @@ def state_of(load: str, status: Status | None, now: int) -> LoadState:
 def _state(status: Status, open_: RangeRow | None) -> str:
     if open_ is not None:
         return open_.state
-    return "row limit spent" if status.row_limit is not None and status.rows >= status.row_limit else "waiting"
+    if status.row_limit is not None and status.rows >= status.row_limit:
+        return "row limit spent"
+    return _resting(0 if status.lag is None else status.lag.offsets)
+
+
+def _resting(offsets: int) -> str:
+    return "waiting" if offsets else "idle"
 
 
 def as_table(loads: Sequence[LoadState], now: int) -> str:
@@ -123,9 +159,11 @@ def _cells(each: LoadState, now: int) -> tuple[str, ...]:
     state = each.state if each.share is None else f"{each.state} {each.share:.0%}"
     behind = "-" if each.behind_ms is None else shown_duration(each.behind_ms // 1_000 * 1_000)
     offsets = "-" if each.behind_offsets is None else f"{each.behind_offsets:,}"
-    success = "none yet" if each.last_success_at is None else f"{_ago(each.last_success_at, now)}{each.changes.words}"
-    return each.load, state, behind, offsets, success
+    seen = "-" if each.seen_at is None else _ago(each.seen_at, now)
+    done = each.last_success_at
+    success = "none yet" if done is None else f"{_ago(done, now)} ({str(Moment(done))[:16]}Z){each.changes.words}"
+    return each.load, state, behind, offsets, seen, success
 
 
 def _ago(at: int, now: int) -> str:
-    return f"{shown_duration(max(now - at, 0) // 1_000 * 1_000)} ago ({str(Moment(at))[:16]}Z)"
+    return f"{shown_duration(max(now - at, 0) // 1_000 * 1_000)} ago"

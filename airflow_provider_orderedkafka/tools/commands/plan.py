@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...core.notation.spelling import listed, meant
 from ...core.notation.starts import parse_start
 from ...errors import LifecycleError, OrderedKafkaError, SettingError, exit_code
 from ...load import OrderedLoad
@@ -25,8 +26,10 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("dag_file", type=Path, help="the DAG file that defines the load")
     parser.add_argument("load", nargs="?", help="name of the load, if the file defines several")
-    parser.add_argument("--start", metavar="PLACE", help="plan a replay from here on, as `start` of an OrderedLoad")
-    parser.add_argument("--end", metavar="PLACE", help="and up to here, exclusive (default: latest)")
+    parser.add_argument(
+        "--start", metavar="PLACE", help="plan a replay from here: earliest, latest, -2h, or a timestamp"
+    )
+    parser.add_argument("--end", metavar="PLACE", help="where the replay ends, exclusive (default: latest)")
     parser.add_argument("--json", action="store_true", help="print the plan as JSON")
 
 
@@ -78,11 +81,12 @@ def defined_in(path: Path, name: str | None) -> tuple[OrderedLoad, list[Any]]:
         tasks = [task for dag in dags for task in dag.task_dict.values()]
         tasks += [task for group in groups for task in group.tasks.values()]
         return found[name], [task for task in tasks if getattr(task, "load", None) == found[name]]
-    known = ", ".join(map(repr, sorted(found))) or "none"
-    raise SettingError(
-        f"{str(path)!r} defines the loads {known}, found {name!r}: name one of them, and keep it in "
-        "a variable of the file"
-    )
+    if not found:
+        raise SettingError(f"{str(path)!r} defines no load: keep the OrderedLoad in a variable of the file")
+    if name is None:
+        raise SettingError(f"{str(path)!r} defines several loads: name one of {listed(sorted(found))}")
+    hint = meant(name, found, f"name one of {listed(sorted(found))}, and keep it in a variable of the file")
+    raise SettingError(f"{str(path)!r} defines no load {name!r}: {hint}")
 
 
 def _defined(path: Path) -> Iterable[object]:

@@ -36,6 +36,9 @@ FORMATS: Final = ("table", "json", "jsonl", "arrow", "parquet")
 AROUND: Final = 10
 """How many records are shown before and after the one that --around names, unless --limit says otherwise."""
 
+WIDEST: Final = 60
+"""Characters of a cell of a table: what is longer is cut there."""
+
 _PLACE: Final = re.compile(r"(?P<topic>[A-Za-z0-9._-]+)\[(?P<partition>\d+)\]@(?P<offset>\d+)")
 _BAR_SECONDS: Final = 0.2
 
@@ -47,30 +50,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--pattern", action="store_true", help="the topics whose whole name matches TOPIC")
     where = parser.add_mutually_exclusive_group(required=True)
-    where.add_argument("--bootstrap-servers", metavar="SERVERS", help="the brokers, such as localhost:9092")
+    where.add_argument("-b", "--bootstrap-servers", metavar="SERVERS", help="the brokers, such as localhost:9092")
     where.add_argument("--kafka-conn-id", metavar="ID", help="an Airflow connection to Kafka")
     where.add_argument("--config", type=Path, metavar="FILE", help="librdkafka's settings, as JSON or name=value lines")
     parser.add_argument(
-        "--start", default="earliest", metavar="PLACE", help="as `start` of an OrderedLoad (default: earliest)"
+        *("-o", "--start"),
+        default="earliest",
+        metavar="PLACE",
+        help="where to begin: earliest, latest, -2h, 2026-01-31T12:00:00Z, or offsets as JSON (default: earliest)",
     )
-    parser.add_argument("--end", default="latest", metavar="PLACE", help="exclusive; the same values (default: latest)")
-    parser.add_argument(
-        "--around", metavar="RECORD", help="what came before and after a record, such as orders[3]@1042"
-    )
-    parser.add_argument("--limit", type=_count, metavar="ROWS", help="at most so many records")
+    parser.add_argument("--end", default="latest", metavar="PLACE", help="where to end, exclusive (default: latest)")
+    parser.add_argument("--around", metavar="RECORD", help="the records before and after one, such as orders[3]@1042")
+    parser.add_argument("-n", "-c", "--limit", type=_count, metavar="ROWS", help="the most records to read")
     parser.add_argument("--follow", action="store_true", help="go on as records come")
-    parser.add_argument("--grace", metavar="TIME", help="with --follow: wait so long for older records, such as 10s")
-    parser.add_argument("--columns", metavar="NAMES", help="only these columns, separated by commas, in this order")
+    parser.add_argument(
+        "--grace", metavar="TIME", help="with --follow: how long to wait for older records, such as 10s"
+    )
+    parser.add_argument("--columns", metavar="NAMES", help="these columns only, separated by commas, in this order")
     parser.add_argument(
         "--headers",
         action="store_true",
-        help="the records' headers, too; of what a load wrote, from which record it is, and why it is a dead letter",
+        help="add the headers; for what a load wrote also its source record, and why it is a dead letter",
     )
     parser.add_argument(
         "--decode", metavar="JSON", help='such as \'{"value": {"kind": "json", "schema": "order long"}}\''
     )
     parser.add_argument("--registry", metavar="URL", help="the schema registry, where --decode names one")
-    parser.add_argument("--format", choices=FORMATS, help="how to print them")
+    parser.add_argument("-f", "--format", choices=FORMATS, help="the format to print (default: see above)")
     parser.add_argument("--json", action="store_const", dest="format", const="json", help="as --format json")
     parser.add_argument(
         "--output", type=Path, metavar="FILE", help="write to a file, with a progress bar on a terminal"
@@ -185,7 +191,10 @@ def _check_around(arguments: argparse.Namespace, columns: list[str] | None) -> N
     if arguments.follow or (arguments.start, arguments.end) != ("earliest", "latest"):
         raise SettingError("--around says where to begin and to end: leave out --start, --end and --follow")
     if columns is not None and not {"topic", "partition", "offset"} <= {*columns}:
-        raise SettingError("--around needs the columns topic, partition and offset: add them to --columns")
+        raise SettingError(
+            f"--around finds its record by topic, partition and offset, and --columns names {', '.join(columns)}: add "
+            "topic, partition and offset"
+        )
 
 
 def _window(servers: Any, arguments: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -275,18 +284,33 @@ def _json(out: BinaryIO, _: "Batches", batches: "Iterable[RecordBatch]") -> None
 
 
 def _table(out: BinaryIO, _: "Batches", batches: "Iterable[RecordBatch]") -> None:
-    """A line a record: its order time, its place, whether it is late, and then the rest."""
+    """A line for each record, with a head; as wide as the terminal at most."""
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    for row in _rows(batches):
-        place = f"{row.pop('topic', '')}[{row.pop('partition', '')}]@{row.pop('offset', '')}"
-        late = "late" if row.pop("late", False) else ""
-        head = f"{row.pop('order_time', '')}  {place:<24} {late:<4} "
-        rest = "  ".join(
-            f"{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in row.items()
-        )
-        line = (head + rest.replace("\n", "\\n"))[:width]
-        out.write(line.encode() + b"\n")
-    out.flush()
+    head: list[str] = []
+    widths: list[int] = []
+    for batch in batches:
+        rows = [_cells(row) for row in _rows([batch])]
+        names = list(dict.fromkeys([*head, *(name for row in rows for name in row)]))
+        lines = [[row.get(name, "") for name in names] for row in rows]
+        if names != head:
+            lines.insert(0, [name.upper() for name in names])
+        widths += [0] * (len(names) - len(head))
+        head, widths = names, [max(column) for column in zip(widths, *(map(len, each) for each in lines), strict=True)]
+        for line in lines:
+            out.write("  ".join(map(str.ljust, line, widths)).rstrip()[:width].encode() + b"\n")
+        out.flush()
+
+
+def _cells(row: dict[str, Any]) -> dict[str, str]:
+    """What a table shows of a record: when and where it is, whether it is late, and then the rest."""
+    place = ("topic", "partition", "offset")
+    cells = {"order_time": row.pop("order_time")} if "order_time" in row else {}
+    if {*place} <= {*row}:
+        cells["record"] = "{}[{}]@{}".format(*(row.pop(name) for name in place))
+    if "late" in row:
+        cells["late"] = "late" if row.pop("late") else ""
+    texts = {name: value if isinstance(value, str) else json.dumps(value, default=str) for name, value in row.items()}
+    return cells | {name: text.replace("\n", "\\n")[:WIDEST] for name, text in texts.items()}
 
 
 def _arrow(out: BinaryIO, reading: "Batches", batches: "Iterable[RecordBatch]") -> None:
