@@ -31,7 +31,7 @@ COSTS = ("core_ms", "bytes_written", "files_written")
 
 REPORTED = (
     *("range_id", "attempt", "limit_spent", "batches", "rows_read", "rows_emitted", "late", "replayed"),
-    *(*DOUBTS, *COLUMNS),
+    *(*DOUBTS, *COLUMNS, *COSTS),
 )
 """What the task that loads returns of a report."""
 
