@@ -8,7 +8,7 @@ Spark 3.5 on.
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ..errors import SettingError
@@ -167,6 +167,23 @@ def failed_tasks(session: "SparkSession") -> tuple[int, set[int]]:
             tasks = _each(store.taskList(number, stage.attemptId(), stage.numTasks()))
             return stage.numTasks(), {task.index() for task in tasks if task.status() == "FAILED"}
     return 0, set()
+
+
+# Undocumented is the way to the JVM alone: what it is asked is Java's own.
+def time_of_driver(session: "SparkSession") -> int | None:
+    """Nanoseconds of processor time of the driver's JVM, with the tasks that run in it; None if Java does not know."""
+    took = session._jvm.java.lang.ProcessHandle.current().info().totalCpuDuration()
+    return int(took.get().toNanos()) if took.isPresent() else None
+
+
+# Public is the same, by Spark's REST API, which is there only with its UI.
+def time_of_tasks(session: "SparkSession", jobs: Sequence[int]) -> int:
+    """Nanoseconds of processor time that the JVMs of executors took for the tasks of these jobs."""
+    context = session.sparkContext._jsc.sc()
+    context.listenerBus().waitUntilEmpty()
+    store = context.statusStore()
+    stages = {stage for job in jobs for stage in _each(store.job(job).stageIds())}
+    return sum(int(store.lastStageAttempt(stage).executorCpuTime()) for stage in stages)
 
 
 # Undocumented, though without an underscore.

@@ -107,7 +107,7 @@ class Tally:
     """What was counted of a batch, or of all batches so far; `read_in` and `late_in` have the records by partition.
 
     `columns_added` are those that the range has added to its table, or widened there; what the table lacks was
-    `columns_left_out`.
+    `columns_left_out`. What it cost is None where that is not known.
     """
 
     rows_read: int = 0
@@ -124,6 +124,9 @@ class Tally:
     changes: Changes = Changes()  # noqa: RUF009 - it never changes
     columns_added: tuple[str, ...] = ()
     columns_left_out: tuple[str, ...] = ()
+    core_ms: int | None = 0
+    bytes_written: int | None = 0
+    files_written: int | None = 0
 
     @property
     def rows(self) -> int:
@@ -131,7 +134,8 @@ class Tally:
         return self.rows_emitted + self.dead_letters
 
     def plus(self, other: Self) -> Self:
-        sums: list[Any] = [getattr(self, field.name) + getattr(other, field.name) for field in fields(self)]
+        pairs = [(getattr(self, field.name), getattr(other, field.name)) for field in fields(self)]
+        sums: list[Any] = [None if None in (one, more) else one + more for one, more in pairs]
         once: list[Any] = [tuple(dict.fromkeys(each)) if isinstance(each, tuple) else each for each in sums]
         return type(self)(*once)
 

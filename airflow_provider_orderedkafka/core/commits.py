@@ -29,12 +29,14 @@ class TableVersion:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """One version of a table. `name` is null if another program made it."""
+    """One version of a table. `name` is null if another program made it; `bytes` and `files` are those it added."""
 
     version: int
     parent: int | None
     name: str | None = None
     rows: int | None = None
+    bytes: int | None = None
+    files: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

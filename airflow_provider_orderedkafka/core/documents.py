@@ -26,11 +26,12 @@ DOUBTS = ("dead_letters", "may_be_doubled", "may_be_out_of_order", "lost")
 """Counts of a report that are shown to people when they are not 0, and kept with the outcome."""
 
 COLUMNS = ("columns_added", "columns_left_out")
+COSTS = ("core_ms", "bytes_written", "files_written")
 """What of a report says what became of columns that a table lacked."""
 
 REPORTED = (
     *("range_id", "attempt", "limit_spent", "batches", "rows_read", "rows_emitted", "late", "replayed"),
-    *(*DOUBTS, *COLUMNS),
+    *(*DOUBTS, *COLUMNS, *COSTS),
 )
 """What the task that loads returns of a report."""
 
@@ -306,7 +307,8 @@ class Report(Document):
     `destination`, where that ended `before` the first batch and `after` the last, and the records `read_in` each
     partition. `columns_added` are those that the range has added to its table, or widened there; what that lacks was
     `columns_left_out`. With a row limit, it says how many rows that has let through, dead letters among them, and how
-    long this attempt counted for it.
+    long this attempt counted for it. `core_ms` is the processor time of the load in milliseconds; what it cost is None
+    where that is not known.
     """
 
     range_id: str
@@ -341,6 +343,9 @@ class Report(Document):
     changes: Changes = Changes()
     columns_added: tuple[str, ...] = ()
     columns_left_out: tuple[str, ...] = ()
+    core_ms: int | None = None
+    bytes_written: int | None = None
+    files_written: int | None = None
 
     def is_of(self, loaded: Range) -> bool:
         """Whether it is about this range, and not another of the same name."""
@@ -359,6 +364,15 @@ class Report(Document):
         """What became of columns that its table lacked, for people; empty if it lacked none."""
         said = ((name.replace("_", " "), getattr(self, name)) for name in COLUMNS)
         return "".join(f", {name}: {', '.join(map(repr, found))}" for name, found in said if found)
+
+
+def costs(found: Report) -> str:
+    """What a load cost, for people, as far as it is known."""
+    core, size, files = (getattr(found, name) for name in COSTS)
+    said = [None if core is None else counted(round(core / 1_000), "core second")]
+    said += [None if size is None else f"{counted(size, 'byte')} written"]
+    said += [counted(files, "file") if files else None]
+    return "".join(f", {each}" for each in said if each)
 
 
 def doubts(found: Report | Outcome) -> str:

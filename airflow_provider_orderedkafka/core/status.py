@@ -23,7 +23,7 @@ BATCHES_KEPT = 50
 MOVES_KEPT = 10
 TOPICS_KEPT = 20
 
-LARGEST = 60_000
+LARGEST = 64_000
 """Characters of the document: Airflow's API takes values of at most 65,535."""
 
 LONGEST = 500
@@ -108,6 +108,9 @@ class RangeCounts:
     changes: Changes = Changes()  # noqa: RUF009 - it never changes
     columns_added: tuple[str, ...] = ()
     columns_left_out: tuple[str, ...] = ()
+    core_ms: int | None = None
+    bytes_written: int | None = None
+    files_written: int | None = None
 
     def updated(self, found: Progress | Report | Outcome) -> Self:
         """The counts with those that this one has."""

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 from uuid import uuid4
 
 from ..core import lifecycle
-from ..core.documents import Claim, Ledger, Place, Range, Report, doubts
+from ..core.documents import Claim, Ledger, Place, Range, Report, costs, doubts
 from ..core.lifecycle import (
     Action,
     Asker,
@@ -37,6 +37,7 @@ def in_numbers(report: Report) -> str:
     return (
         f"{counted(report.rows_read, 'row')} read, {report.rows_emitted:,} written{report.changes.words}, "
         f"{report.late:,} late{dead}{doubts(report)}{report.of_columns}, in {took} by attempt {report.attempt}"
+        f"{costs(report)}"
     )
 
 

@@ -8,7 +8,7 @@ from airflow.sdk import Asset, BaseOperator
 
 from ..assets import output_alias
 from ..context import books_of, fails, ledger_asset, now_ms, skip, with_assets
-from ..core.documents import COLUMNS, DOUBTS, Changes, Outcome, Place, Report
+from ..core.documents import COLUMNS, COSTS, DOUBTS, Changes, Outcome, Place, Report
 from ..core.lifecycle import Action
 from ..core.notation.spelling import arguments
 from ..core.order.positions import Offsets
@@ -150,5 +150,6 @@ def _extra(load: str, outcome: Outcome, report: Report | None) -> dict[str, Any]
         **{name: getattr(outcome, name) for name in DOUBTS},
         **({"changes": asdict(outcome.changes)} if outcome.changes != Changes() else {}),
         **{name: list(getattr(report, name, ())) for name in COLUMNS},
+        **{name: getattr(report, name, None) for name in COSTS},
         "reason": outcome.reason,
     }

@@ -3,7 +3,7 @@
 import { taskPage } from "./airflow.js";
 import { plot } from "./charts.js";
 import { ago, bar, h, table } from "./html.js";
-import { audited, behind, duration, hasLedger, isOpen, limit, links, nextRun, openRanges, progress, remarks, state } from "./parts.js";
+import { audited, behind, cost, duration, hasLedger, isOpen, limit, links, nextRun, openRanges, progress, remarks, state } from "./parts.js";
 import { count, day, moment, number, percent, short, span } from "./words.js";
 
 /** The sections of a load's page, each with what it shows, so that only what changes is drawn anew. */
@@ -136,7 +136,7 @@ function ranges(status, run) {
     { name: "Planned", kind: "unbroken", head: true, cell: (range) => h("span", { title: moment(range.planned_at) }, day(range.planned_at)) },
     { name: "State", cell: (range) => [state(range), range.error && !isOpen(range) ? h("div", { class: "quiet error" }, range.by ? `by ${range.by}: ` : null, range.error) : null, audited(range)] },
     { name: "Offsets", kind: "number", cell: (range) => number(range.offsets) },
-    { name: "Rows", kind: "number", cell: (range) => [number(range.counts.rows_emitted), remarks(range)] },
+    { name: "Rows", kind: "number", cell: (range) => [number(range.counts.rows_emitted), cost(range), remarks(range)] },
     { name: "Took", kind: "number", cell: (range) => (duration(range) === null ? "–" : span(duration(range))) },
     { name: "Attempts", kind: "number", cell: (range) => number(range.attempts) },
     { name: "Run and log", cell: links },

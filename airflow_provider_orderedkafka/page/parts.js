@@ -2,7 +2,7 @@
 
 import { dagOf, runIdOf, runPage, taskPage } from "./airflow.js";
 import { age, ago, bar, h } from "./html.js";
-import { count, moment, number, percent, span } from "./words.js";
+import { count, moment, number, percent, size, span } from "./words.js";
 
 const OPEN = new Set(["planned", "loading", "failed", "loaded"]);
 const STATES = {
@@ -50,6 +50,16 @@ export function remarks({ counts }) {
   ];
   const told = found.filter(([many]) => many).map(([many, what, kind]) => h("li", { class: kind }, number(many), ` ${what}`));
   return told.length ? h("ul", { class: "remarks" }, told) : null;
+}
+
+/** What a range cost, as far as that is known. */
+export function cost({ counts: { core_ms: core, bytes_written: bytes, files_written: files } }) {
+  const told = [
+    core === null ? null : count(Math.round(core / 1_000), "core second"),
+    bytes === null ? null : `${size(bytes)} written`,
+    files ? count(files, "file") : null,
+  ].filter(Boolean);
+  return told.length ? h("div", { class: "quiet" }, told.join(", ")) : null;
 }
 
 /** What was found when a range's output was read again; nothing where nobody did. */

@@ -6,6 +6,7 @@ const clock = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle:
 const minute = new Intl.DateTimeFormat("en-GB", { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" });
 
 const UNITS = [["d", 86_400_000], ["h", 3_600_000], ["min", 60_000], ["s", 1_000]];
+const SIZES = ["kB", "MB", "GB", "TB"];
 
 export const number = (value) => whole.format(value);
 export const short = (value) => (value < 10_000 ? whole.format(Math.round(value)) : brief.format(value));
@@ -14,6 +15,11 @@ export const percent = (share) => `${(share * 100).toFixed(share > 0 && share < 
 export const count = (value, noun) => `${number(value)} ${noun}${value === 1 ? "" : "s"}`;
 export const moment = (at) => clock.format(at);
 export const day = (at) => minute.format(at);
+
+export function size(bytes) {
+  const power = Math.min(Math.floor(Math.log10(Math.max(bytes, 1)) / 3), SIZES.length);
+  return power ? `${brief.format(bytes / 1_000 ** power)} ${SIZES[power - 1]}` : count(bytes, "byte");
+}
 
 /** A duration in its two largest units: "2 h 5 min". */
 export function span(milliseconds) {

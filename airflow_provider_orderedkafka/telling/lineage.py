@@ -89,7 +89,11 @@ def _written(flow: Flow) -> "Iterator[OutputDataset]":
     from airflow.providers.common.compat.openlineage.facet import OutputDataset, OutputStatisticsOutputDatasetFacet
 
     names = _places(flow)
-    facets = {"outputStatistics": OutputStatisticsOutputDatasetFacet(rowCount=flow.report.rows_emitted)}
+    told = flow.report
+    statistics = OutputStatisticsOutputDatasetFacet(
+        rowCount=told.rows_emitted, size=told.bytes_written, fileCount=told.files_written
+    )
+    facets = {"outputStatistics": statistics}
     for namespace, name in names:
         yield OutputDataset(namespace=namespace, name=name, outputFacets=facets if len(names) == 1 else {})
     yield from (OutputDataset(namespace=space, name=name) for space, name in _dead_letters(flow))

@@ -156,6 +156,7 @@ def test_openlineage_is_told_what_a_load_read_and_wrote_and_what_an_audit_assert
     assert (written["namespace"], written["name"]) == (namespace, bench.output)
     assert read["inputFacets"]["inputStatistics"]["rowCount"] == 20
     assert written["outputFacets"]["outputStatistics"]["rowCount"] == 20
+    assert written["outputFacets"]["outputStatistics"]["size"] > 0
     assert f"spark.openlineage.parentJobName={load['job']['name']}" in done.stdout + done.stderr
     assert f"spark.openlineage.parentRunId={load['run']['runId']}" in done.stdout + done.stderr
     looked_at = {each["name"]: each["inputFacets"] for each in events["FAIL", "audit"]["inputs"]}

@@ -124,13 +124,18 @@ def test_whatever_a_person_should_hear_of_a_load_is_told_wherever_it_is_followed
     run = bench.dag(arguments=f"to=KafkaOutput({bench.output!r}),").test()
     doubts = {"dead_letters": 2, "may_be_doubled": 3, "may_be_out_of_order": 4, "lost": 5}
     said = "2 dead letters, 3 may be doubled, 4 may be out of order, 5 lost"
-    assert said in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert said in out
+    assert says(out, ", 6 core ... , 7 bytes ")
     told = {ti.task_id.rpartition(".")[2]: ti.xcom_pull(task_ids=ti.task_id) for ti in run.get_task_instances()}
     with create_session() as session:
         (event,) = session.scalars(select(AssetEvent).where(AssetEvent.source_dag_id == bench.load)).all()
         assert doubts.items() <= event.extra.items()
     assert doubts.items() <= told["load"].items()
     assert doubts.items() <= told["commit"].items()
+    costs = {"core_ms": 6_000, "bytes_written": 7, "files_written": None}
+    assert costs.items() <= told["commit"].items()
+    assert costs.items() <= told["load"].items()
     ledger = ledger_of(bench.load)
     assert {name: getattr(ledger.outcomes[-1], name) for name in doubts} == doubts
     assert f", 5 rows, {said}: " in shown(ledger)

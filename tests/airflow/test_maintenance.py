@@ -1,9 +1,13 @@
 """The operator that maintains a load's table: what it refuses when a DAG is parsed, and a run on a real Delta table."""
 
 import sys
+from datetime import timedelta
 from pathlib import Path
 
 import pyarrow as pa
+
+from airflow_provider_orderedkafka.core.notation.starts import Moment
+from airflow_provider_orderedkafka.tools.commands.at_airflow import store_of
 
 BINARY = str(Path(sys.executable).with_name("spark-submit"))
 CANARY = "canary-3e9c41d7"
@@ -32,7 +36,7 @@ with DAG("maintained", schedule=None):
 
 
 def test_nothing_runs_while_it_is_not_known_what_is_open_and_what_an_open_range_needs_is_kept(
-    bench, dag_file, states, ledger_of, tmp_path, capfd
+    bench, dag_file, states, tmp_path, capfd
 ):
     from deltalake import DeltaTable, write_deltalake
 
@@ -46,11 +50,13 @@ def test_nothing_runs_while_it_is_not_known_what_is_open_and_what_an_open_range_
     bench.write(1)
     bench.order("fail 65")
     bench.dag().test()
-    opened = ledger_of(bench.load).open.range_id
+    [opened] = store_of(bench.load).open_ranges()
     run = dag.test()
     told = capfd.readouterr()
     assert states(run) == {"maintain": "success"}, told.out[-3000:]
-    assert repr(opened) in told.out
+    [maintained] = run.get_task_instances()
+    a_day_before = Moment(opened.planned_at - timedelta(days=1) // timedelta(milliseconds=1))
+    assert maintained.xcom_pull(task_ids="maintain") == str(a_day_before)
     assert CANARY not in told.out + told.err
     found = DeltaTable(str(path))
     assert (len(found.file_uris()), sorted(found.to_pyarrow_table()["n"].to_pylist())) == (1, [*range(5)])

@@ -312,6 +312,7 @@ def test_a_batch_that_runs_says_how_many_rows_are_read_and_how_fast(served, tab)
 def test_a_load_has_its_ranges_its_plots_and_the_batches_of_its_open_range(served, tab):
     tab.open(f"{served.page}?load=orders")
     assert len(tab.texts("#ranges tbody tr")) == 25
+    assert says(tab.texts("#ranges tbody tr")[1], " core ... written")
     assert len(tab.texts("#plots figure")) == 4
     assert len(tab.texts("#partitions tbody tr")) == 6
     assert [row.split("\t")[0] for row in tab.texts("#open tbody tr")] == ["7", "6", "5", "4", "3", "2", "1"]

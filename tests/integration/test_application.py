@@ -19,6 +19,7 @@ from support.transforms import unchanged
 from airflow_provider_orderedkafka.core.batches import Progress
 from airflow_provider_orderedkafka.core.documents import Destination, Report
 
+CORES = 1_000
 EXAMPLE = Path(__file__).parents[2] / "spark_apps" / "enrich_orders.py"
 
 
@@ -51,6 +52,8 @@ def test_a_plain_copy_has_every_record_once_unchanged_and_in_order_for_each_key(
     assert sum(report.after.topics.values()) == 300
     assert report.before.ids == report.after.ids == {output: report.before.ids[output]}
     assert report.bytes_read == sum(len(each.record.key) + len(each.record.value) for each in expected)
+    assert (report.bytes_written, report.files_written) == (report.bytes_read, 0)
+    assert 0 < report.core_ms < CORES * (report.ended_at - report.started_at)
     assert app.left() == ["report.json"]
 
 

@@ -42,6 +42,8 @@ def test_a_table_of_files_has_every_row_once_and_what_was_left_of_a_batch_goes(
     assert (report.rows_read, report.rows_emitted) == (90, len(expected))
     assert report.destination == Destination(f"parquet:{path}", identity=False, called="r1")
     assert sum(report.read_in.values()) == 90
+    sizes = [file.stat().st_size for file in path.glob("range_id=*/batch=*/*/*.parquet")]
+    assert (report.files_written, report.bytes_written) == (len(sizes), sum(sizes))
 
 
 def test_files_of_a_range_that_is_loaded_again_stand_in_place_of_those_before(

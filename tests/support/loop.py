@@ -189,6 +189,9 @@ class World:
     def before_a_retry(self) -> None:
         self.waits += 1
 
+    def spent(self) -> int | None:
+        return 0
+
     def tell(self, counts: Counts, planned: Planned) -> None:
         assert counts.batch == planned.batch
         self.told.append(counts)

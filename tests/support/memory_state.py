@@ -41,6 +41,9 @@ class MemoryState:
         start = self._name(folder and f"{folder}/")
         return sorted({name[len(start) :].split("/")[0] for name in self.documents if name.startswith(start)})
 
+    def size(self, folder: str) -> int:
+        return len(self.names(folder))
+
     def delete(self, name: str) -> None:
         self.touch("store")
         for each in list(self.documents):

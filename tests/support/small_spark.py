@@ -272,6 +272,9 @@ class Host:
     def before_a_retry(self) -> None:
         pass
 
+    def spent(self) -> int | None:
+        return 0
+
     def tell(self, *_: Any) -> None:
         pass
 

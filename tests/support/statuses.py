@@ -113,6 +113,8 @@ class Story:
             batches=1,
             started_at=self.at,
             ended_at=self.at + took,
+            core_ms=took + 9_000,
+            bytes_written=rows * 41,
             **doubts,
         )
         self.ledger = lifecycle.committed(opened, loaded, report, self.updater().run, self.at + took)

@@ -157,6 +157,12 @@ class Attempt:
     def before_a_retry(self) -> None:
         self._wait_for_tasks()
 
+    def spent(self) -> int | None:
+        with suppress(Exception):  # no load fails because of a number
+            driver = self._spark.spent()
+            return None if driver is None or self._query is None else (driver + self._query.spent()) // 1_000_000
+        return None
+
     def tell(self, counts: Counts, planned: Planned) -> None:
         self._printer.tell(counts, planned, self._clock.now())
 

@@ -179,6 +179,10 @@ class Host(Protocol):
         """Wait until no task of the failed batch runs any more."""
         ...
 
+    def spent(self) -> int | None:
+        """Milliseconds of processor time so far, without what tasks have counted themselves; None if not known."""
+        ...
+
     def tell(self, counts: Counts, planned: Planned) -> None: ...
 
 
@@ -223,6 +227,7 @@ class BatchLoop:
         self.unsure: Batch | None = None
         self.counting = 0.0
         self.error: OrderedKafkaError | None = None
+        self._spent: int | None = 0
 
     @property
     def over(self) -> bool:
@@ -288,7 +293,7 @@ class BatchLoop:
         end = planned.end(self._work.loaded)
         self._work.lease.check()
         batch = self._limited(Batch(number, start, end))
-        tally = self._written(batch)
+        tally = self._written(batch).plus(Tally(core_ms=self._spent_since()))
         self._work.plan.check_logs()
         self._work.lease.check()  # who lost it meanwhile does not know what others wrote of the batch
         self.unsure = None
@@ -297,6 +302,11 @@ class BatchLoop:
         self._off_plan = batch.end != end
         self.loading = None
         self._host.tell(self.counts, planned)
+
+    def _spent_since(self) -> int | None:
+        """Processor time since the last batch was counted; that of the start is the first one's."""
+        before, self._spent = self._spent, self._host.spent()
+        return None if before is None or self._spent is None else self._spent - before
 
     def _limited(self, batch: Batch) -> Batch:
         left = self._left()

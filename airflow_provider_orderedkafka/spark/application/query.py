@@ -20,12 +20,12 @@ from threading import Lock
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Final
 
-from ...compat.spark import be_interrupted, running_plans
+from ...compat.spark import be_interrupted, running_plans, time_of_tasks
 from ...core.batches import Planned, Within
 from ...storage import local_path
 from ..lanes.frames import RangeFrames
 from ..session.counting import LastHeard, heard
-from ..session.starting import in_background
+from ..session.starting import LOCAL, in_background
 from ..state.checkpoint import Checkpoint
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ class Query:
         self._lock = Lock()
         self._running: StreamingQuery | None = None
         self._heard = LastHeard()
+        self._job, self._spent = -1, 0
 
     def run(self, window: Sequence[Planned], loop: "BatchLoop") -> None:
         """Pass each batch of the window to the loop; return when Spark's query or the loop has ended."""
@@ -93,6 +94,16 @@ class Query:
         ended = max(known, key=lambda stage: stage.stageId).numCompletedTasks if known else 0
         now = heard(running_plans(session), planned.offsets, ended) if written else Within()
         return replace(self._heard.of(planned.batch, now), tasks=tasks[0], tasks_done=tasks[1])
+
+    def spent(self) -> int:
+        """Nanoseconds of processor time that other JVMs than the driver's have taken for its tasks so far."""
+        session, query = self._frames.engine.session, self._running
+        if query is not None and not LOCAL.fullmatch(session.sparkContext.master):
+            known = session.sparkContext.statusTracker().getJobIdsForGroup(str(query.runId))
+            new = [job for job in known if job > self._job]
+            self._spent += time_of_tasks(session, new)
+            self._job = max(new, default=self._job)
+        return self._spent
 
     def _begun(self, folder: str, own: str, window: Sequence[Planned], loop: "BatchLoop") -> "StreamingQuery | None":
         """The started query; None if the loop is over."""

@@ -8,7 +8,7 @@ from threading import Event, Lock, Thread
 from typing import Final, TextIO
 
 from ...core.batches import AttemptStart, Counts, Note, Planned, Progress, Tally, Within, progress, running
-from ...core.documents import Destination, Ends, Range, Report
+from ...core.documents import Destination, Ends, Range, Report, costs
 from ...core.next_range import rows_left
 from ...core.notation.secrets import masked
 from ...core.notation.spelling import counted, shown_duration
@@ -197,6 +197,8 @@ def summary(loaded: Range, found: Report) -> str:
         f"{counted(found.bytes_read, 'byte')}",
         f"  written   {counted(found.rows_emitted, 'row')}{found.changes.words} in {counted(found.batches, 'batch')}",
     ]
+    if told := costs(found).removeprefix(", "):
+        lines.append(f"  cost      {told}")
     if found.stop.floor.lowest >= 0:
         lines.append(f"  order     up to {Moment(found.stop.floor.lowest)}, {counted(found.late, 'late row')}")
     remarks = {

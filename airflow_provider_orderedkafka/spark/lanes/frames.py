@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import zip_longest
+from time import process_time_ns
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -51,7 +52,8 @@ if TYPE_CHECKING:
 class Counters:
     """What tasks count of slices; keys that are placed in another way than `placement` are `misplaced`.
 
-    Bad records, those that were written as dead letters, and the rows that had landed of these.
+    Bad records, those that were written as dead letters, and the rows that had landed of these. `spent` is processor
+    time in nanoseconds.
     """
 
     placement: Placement | None
@@ -63,6 +65,7 @@ class Counters:
     bad: TaskCounter
     letters: TaskCounter
     doubled: TaskCounter
+    spent: TaskCounter
 
     def add(self, number: int, tally: ReadTally, lost: int, elsewhere: int) -> None:
         self.bytes.add(number, tally.bytes)
@@ -84,6 +87,7 @@ class Counters:
             may_be_out_of_order=self.misplaced.total(),
             lost=self.losses.total(),
             may_be_doubled=self.doubled.total(),
+            core_ms=self.spent.total() // 1_000_000,
         )
 
 
@@ -134,13 +138,14 @@ class ReadRecords:
                     yield from self._made(self._left(self._records(number, slice_, landed)), landed)
 
     def _records(self, number: int, slice_: Slice, landed: Landed | None) -> "Iterator[RecordBatch]":
-        tally, elsewhere = ReadTally(), 0
+        began, tally, elsewhere = process_time_ns(), ReadTally(), 0
         for records in read_batches(slice_, self.settings, tally):
             elsewhere += 0 if self.counters is None else misplaced(records, self.counters.placement)
             yield records
         if self.counters is not None:
             lost = sum(tally.lost.values()) if landed is None else landed.lost(slice_, tally.lost)
             self.counters.add(number, tally, lost, elsewhere + tally.beyond)
+            self.counters.spent.add(number, process_time_ns() - began)
 
     def _left(self, records: "Iterator[RecordBatch]") -> "Iterator[RecordBatch]":
         if not self.without:
@@ -236,7 +241,7 @@ class RangeFrames:
             raise TransformError(f"{raised}; {about}") from error
 
     def counters(self, placement: Placement | None = None) -> Counters:
-        return Counters(placement, *(self.engine.counter() for _ in range(8)))
+        return Counters(placement, *(self.engine.counter() for _ in range(9)))
 
     def slices(self, batch: Batch, each: int, *, literal: bool = False) -> list[Slice]:
         """The slices of a batch, of about `each` offsets, `literal` where it has to be known which have which."""

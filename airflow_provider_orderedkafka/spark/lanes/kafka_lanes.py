@@ -8,6 +8,7 @@ import pickle
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from time import process_time_ns
 from typing import TYPE_CHECKING, Any
 
 from ...core.batches import Batch, Note, Setup, Surplus, Tally
@@ -122,12 +123,12 @@ def _task(
 ) -> Generator[int, None, tuple[Written, Tally]]:
     """Read and write the shares whose numbers come in; a task unpacks its own alone."""
     only_attempt()
-    read, written = Read(work), Written()
+    began, read, written = process_time_ns(), Read(work), Written()
     shares = (pickle.loads(packed[n]) for batch in numbers for n in batch.column(0).to_pylist())  # noqa: S301 - our own
     rows = (rows for share in shares for rows in read.share(share))
     for written in steps(rows, work.write):  # noqa: B007 - the last one counts
         yield read.seen
-    return written, read.tally
+    return replace(written, spent=process_time_ns() - began), read.tally
 
 
 @dataclass(slots=True)

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
+from time import process_time_ns
 from typing import TYPE_CHECKING
 
 from ...core.batches import Batch, Doubt, Note, Tally
@@ -37,7 +38,13 @@ NOTHING_BEFORE = KafkaBefore()
 
 def batch_tally(note: Note, before: KafkaBefore, written: Written) -> Tally:
     landed, dead = before.landed.rows, before.landed.dead_letters
-    found = Tally(rows_emitted=written.rows + landed - dead, replayed=landed, dead_letters=written.dead_letters + dead)
+    found = Tally(
+        rows_emitted=written.rows + landed - dead,
+        replayed=landed,
+        dead_letters=written.dead_letters + dead,
+        bytes_written=written.bytes,
+        core_ms=written.spent // 1_000_000,
+    )
     return found.plus(note.in_doubt(found.rows)).plus(Tally(may_be_doubled=before.landed.in_letters_too))
 
 
@@ -183,7 +190,7 @@ def _write_all(settings: WriteSettings, batches: Iterator["RecordBatch"]) -> Gen
     from ...kafka.write.writing import steps
 
     only_attempt()
-    written = Written()
+    began, written = process_time_ns(), Written()
     for written in steps(batches, settings):
         yield written.rows
-    return written
+    return replace(written, spent=process_time_ns() - began)

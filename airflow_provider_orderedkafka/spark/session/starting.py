@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from threading import Thread
+from time import process_time_ns
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from ...compat.spark import connect_to_the_jvm, context_runs, python_of_workers, remote, shipped_names
+from ...compat.spark import connect_to_the_jvm, context_runs, python_of_workers, remote, shipped_names, time_of_driver
 from ...decoding.formats import INSTALLED_BY, has
 from ...decoding.formats import NEEDED as TO_DECODE
 from ...errors import SettingError, no_connect
@@ -61,6 +62,7 @@ class LazySession:
         self._settings = settings or {}
         self._coming: Future[SparkSession] | None = None
         self._ours = False
+        self._before = 0
 
     def begin(self) -> None:
         """Start the session or use an active one, without waiting for it."""
@@ -72,6 +74,14 @@ class LazySession:
     def there(self) -> "SparkSession | None":
         coming = self._coming
         return coming.result() if coming is not None and coming.done() and coming.exception() is None else None
+
+    def spent(self) -> int | None:
+        """Nanoseconds of processor time that this process and the driver's JVM have taken; None if not known.
+
+        In a session that was there before, it is counted from then on.
+        """
+        of_jvm = time_of_driver(self.started())
+        return None if of_jvm is None else of_jvm + process_time_ns() - self._before
 
     def stop(self) -> None:
         """Stop the session if it was started here; one that is still starting ends with the process."""
@@ -88,6 +98,7 @@ class LazySession:
     def _start(self) -> "SparkSession":
         session = start_session(self._settings)
         check_session(session)
+        self._before = 0 if self._ours else (time_of_driver(session) or 0) + process_time_ns()
         return session
 
 

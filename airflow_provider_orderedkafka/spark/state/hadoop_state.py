@@ -134,6 +134,12 @@ class HadoopState:
                 return []
         return sorted(name for name in found if not name.endswith(TEMPORARY))
 
+    def size(self, folder: str) -> int:
+        """How many bytes the files in a folder have."""
+        path = self._path(folder)
+        with _explained("list", str(path)):
+            return int(self._files.getContentSummary(path).getLength())
+
     def delete(self, name: str) -> None:
         path = self._path(name)
         with _explained("delete", str(path)):

@@ -71,7 +71,8 @@ class Files:
         found = self._manifest(batch)
         if found is None or (noted is not None and noted.version == batch):
             return History("")
-        return History("", [Commit(1, None, found["name"], found["rows"])])
+        size = self.state.size(_folder(self.range_name, batch))
+        return History("", [Commit(1, None, found["name"], found["rows"], size, len(found["files"]))])
 
     def append(self, rows: "DataFrame", write: Write) -> None:
         """Write a folder, and create the manifest; delete the folder if another write has created one."""
@@ -153,6 +154,8 @@ _log = logging.getLogger(__name__)
 AS_IT_COMES = {"distribution-mode": "none", "fanout-enabled": "true"}
 """No shuffle before the write, and no sort by partition: the rows are in order already."""
 
+ADDED: Final = ("added-records", "added-files-size", "added-data-files")
+
 
 @dataclass(frozen=True, slots=True)
 class IcebergTable(LakeTable[IcebergOutput]):
@@ -170,14 +173,13 @@ class IcebergTable(LakeTable[IcebergOutput]):
     def history(self, batch: int, noted: TableVersion | None) -> History:  # noqa: ARG002 - all since then
         """The snapshots that lead to the newest one, as far as they have not expired."""
         newest = self._newest()
-        summary = f"summary['{MARK}'] AS name, summary['added-records'] AS rows"
-        found = self.sql(f"SELECT snapshot_id, parent_id, {summary} FROM {self.name}.snapshots").collect()  # noqa: S608
+        found = self.sql(f"SELECT snapshot_id, parent_id, summary FROM {self.name}.snapshots").collect()  # noqa: S608
         there = {row["snapshot_id"]: row for row in found}
         commits = []
         while newest in there:
-            row = there[newest]
-            rows = int(row["rows"] or 0)  # null if it added none
-            commits.append(Commit(row["snapshot_id"], row["parent_id"], row["name"], rows))
+            row, told = there[newest], there[newest]["summary"]
+            added = [int(told.get(name) or 0) for name in ADDED]  # null if it added none
+            commits.append(Commit(row["snapshot_id"], row["parent_id"], told.get(MARK), *added))
             newest = row["parent_id"]
         return History(self._id(), commits)
 
@@ -231,7 +233,7 @@ UNBOUNDED: Final = ("binary", "boolean")
 MOST_CLUSTERED: Final = 4
 """The types that Delta does not cluster by, and by how many columns it does."""
 
-ROWS: Final = "numOutputRows"
+METRICS: Final = ("numOutputRows", "numOutputBytes", "numFiles")
 DAY: Final = "_day"
 INTO_DAYS: Final = "days("
 
@@ -381,9 +383,10 @@ class DeltaTable(LakeTable[DeltaOutput]):
 
 
 def _commit(row: "Row") -> Commit:
-    count = (row["operationMetrics"] or {}).get(ROWS)
+    found = map((row["operationMetrics"] or {}).get, METRICS)
     parent = row["version"] - 1 if row["version"] else None
-    return Commit(row["version"], parent, row["userMetadata"], None if count is None else int(count))
+    counts = (None if count is None else int(count) for count in found)
+    return Commit(row["version"], parent, row["userMetadata"], *counts)
 
 
 Table = IcebergTable | DeltaTable | Files

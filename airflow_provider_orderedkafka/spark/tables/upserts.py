@@ -228,7 +228,10 @@ class UpsertWriter(TableWriter):
         columns = self.output.table.settle(rows.schema)
         with self.frames.located(batch, rows, slices), _as_many_tasks_as_it_takes(self.frames.engine.session):
             emitted, changes = self._merged(columns.fit(rows), self.size(batch))
-        return replace(counted(), rows_emitted=emitted, changes=changes).plus(column_tally(columns))
+        found = replace(counted(), rows_emitted=emitted, changes=changes).plus(column_tally(columns))
+        return replace(
+            found, bytes_written=None, files_written=None
+        )  # of a merge, Spark does not say which commit it is
 
     def _merged(self, rows: "DataFrame", size: float | None) -> tuple[int, Changes]:
         table = self.output.lake

@@ -38,7 +38,8 @@ class TableBefore:
     """What earlier attempts left of a batch, by its commits, or by its rows where these have expired.
 
     `rows` is the number of its rows in the table, if known, without those that are `doubled`, or may be. `names` are
-    those of the commits that the history still has. `asked` means that its rows were counted.
+    those of the commits that the history still has. `asked` means that its rows were counted. `bytes` and `files` are
+    those of its commit, if known.
     """
 
     names: frozenset[str | None] = frozenset()
@@ -46,6 +47,8 @@ class TableBefore:
     rows: int | None = None
     doubled: int = 0
     asked: bool = False
+    bytes: int | None = None
+    files: int | None = None
     dead_letters: kafka_output.KafkaBefore = kafka_output.NOTHING_BEFORE
 
     @classmethod
@@ -56,7 +59,13 @@ class TableBefore:
         doubtful = found.found[:-1] if found.whole else found.found
         names = frozenset(each.name for each in found.found)
         doubled = sum(each.rows or 0 for each in doubtful)
-        return cls(names, landed=True, rows=found.found[-1].rows, doubled=doubled)
+        own = found.found[-1]
+        return cls(names, landed=True, rows=own.rows, doubled=doubled, bytes=own.bytes, files=own.files)
+
+    @property
+    def tally(self) -> Tally:
+        """What is known of it without its records."""
+        return Tally(may_be_doubled=self.doubled, bytes_written=self.bytes, files_written=self.files)
 
     @property
     def doubt(self) -> Doubt | None:
@@ -225,7 +234,7 @@ class TableWriter:
         if name not in there.names:  # another attempt committed it, or the commit has expired
             self._check_by_another(batch, there)
             return self._landed(batch, there, dead_letters)
-        return replace(tally(), may_be_doubled=there.doubled).plus(column_tally(columns))
+        return tally().plus(there.tally).plus(column_tally(columns))
 
     def rows(
         self, batch: Batch, dead_letters: Landed, slices: Sequence[Slice] | None = None, *, most: int | None = 0
@@ -270,7 +279,7 @@ class TableWriter:
             found = Tally(rows_read=rows, rows_emitted=rows)  # its records have expired since
         there = found.rows_emitted if rows is None else rows
         lost = self._unread(found.lost, there - found.rows_emitted)
-        return replace(found, rows_emitted=there, replayed=there, lost=lost, may_be_doubled=before.doubled)
+        return replace(found, rows_emitted=there, replayed=there, lost=lost).plus(before.tally)
 
     def _unread(self, gone: int, missing: int) -> int:
         """How many of the records that retention has taken were lost.
