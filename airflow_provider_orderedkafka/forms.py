@@ -5,7 +5,7 @@ counts when the range is planned: after that, the range says it.
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from .core.next_range import NO_BOUND, AtMost
@@ -13,6 +13,7 @@ from .core.notation.spelling import meant
 from .core.notation.starts import parse_start
 from .errors import SettingError
 from .job import Job
+from .outputs import NewTopics
 
 if TYPE_CHECKING:
     from airflow.sdk import DAG, Context, Param
@@ -22,34 +23,39 @@ Form = Literal["load", "replay"]
 MARK: Final = "x-orderedkafka"
 TAKEN: Final = "x-orderedkafka-taken"
 FORMATS: Final = ("topic", "parquet", "delta", "iceberg")
-TIMES: Final = (
-    r"^(earliest|latest|committed:.+|-([0-9]+ *(ms|[dhms]) *)+|[0-9]+|[0-9-]+[T ][0-9:.]+(Z|[+-][0-9:]+)|\{[\s\S]*\})$"
-)
-LONGEST: Final = 10_000
-"""Characters of a field."""
+TIMES: Final = "^(earliest|latest|committed:|-?[0-9]|{)"
+"""How a time begins. `resolve` says what is wrong with the rest: Airflow would show nothing but this pattern."""
 
 HOW: Final = "How"
 """The section of what is seldom filled in. Fields without one stand in Airflow's own, which is open."""
 
-LOAD_NOW: Final = "Load what is there. Otherwise wait until there is enough, like a run of the schedule."
-LOAD_OFFSETS: Final = "In this run: the first ones in order. The next run goes on from there. Empty: as the load says."
+LOAD_NOW: Final = "Load what is there. Otherwise wait until there is enough, like a scheduled run."
+LOAD_OFFSETS: Final = (
+    "This run loads the first ones in order, the next run goes on from there. Empty: the load's own limit."
+)
 LOAD_ROWS: Final = (
-    "Written by this run: the first ones in order. The next run goes on from there. Empty: as the load says."
+    "This run writes the first ones in order, the next run goes on from there. Empty: the load's own limit."
 )
 START: Final = (
     "'earliest', a timestamp with a time zone (2026-01-31T12:00:00Z), a time ago (-2h), or offsets as JSON "
     '({"orders": [0, 0, 0], "refunds": [0]}).'
 )
-END: Final = "The same, or 'latest'. Exclusive."
-PLACES: Final = "earliest, latest, a time with its zone (2026-01-31T12:00:00Z), a time ago (-2h), or offsets as JSON"
+END: Final = "As above, or 'latest'. Exclusive."
+PLACES: Final = "earliest, latest, 2026-01-31T12:00:00Z, -2h, or offsets as JSON"
 """What Airflow shows, with the rest of the field's schema, where something else was filled in."""
 
 KIND: Final = "A topic, a folder of Parquet files, or a table. Spark has to know an Iceberg table's catalog."
-TARGET: Final = "A topic, a location (s3a://lake/replayed), or a table (catalog.schema.table); a new one."
-DUPLICATES: Final = "Must be set to load into what another load writes to: its rows are written again."
+TARGET: Final = "A topic, a location (s3a://lake/replayed), or a table (catalog.schema.table). Best a new one."
+NEW_TOPIC: Final = "Partitions of a new topic"
+PARTITIONS: Final = "A topic that does not exist is created with this number of partitions. Empty: it has to exist."
+FILL_IN: Final = f"fill in {NEW_TOPIC!r} of the form, and the topic is created"
+"""The way out where the topic does not exist."""
+
+DUPLICATES_TITLE: Final = "Allow duplicates"
+DUPLICATES: Final = "Needed to load into what another load writes to: its rows are written again."
 NO: Final = False
-FIRST_ROWS: Final = "The first ones in order; empty for all."
-DRY_RUN: Final = "Only say what would be loaded: see the log of `resolve`."
+FIRST_ROWS: Final = "The first ones in order. Empty: all."
+DRY_RUN: Final = "Show the plan, and load nothing: see the log of `resolve`, or its XCom `plan`."
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +76,10 @@ def load_params(*, now: bool = True, row_limit: bool = True) -> "dict[str, Param
     :param row_limit: Whether it has that field, which does not go together with `Allow(...)` of bad records.
     """
     bound = {"type": ["null", "integer"], "minimum": 1}
-    rows = {"row_limit": _field("load", "At most so many rows", None, LOAD_ROWS, **bound)}
+    rows = {"row_limit": _field("load", "Max rows", None, LOAD_ROWS, **bound)}
     return {
-        "now": _field("load", "Now", now, LOAD_NOW, type="boolean"),
-        "max_offsets": _field("load", "At most so many offsets", None, LOAD_OFFSETS, **bound),
+        "now": _field("load", "Load now", now, LOAD_NOW, type="boolean"),
+        "max_offsets": _field("load", "Max offsets", None, LOAD_OFFSETS, **bound),
         **(rows if row_limit else {}),
     }
 
@@ -89,8 +95,9 @@ def replay_params(
 ) -> "dict[str, Param]":
     """The `params` of a DAG with an `ordered_replay`: a form that says what is loaded again, and where to.
 
-    Its fields are `start`, `end`, `format`, `target`, `duplicates_are_fine`, `row_limit` and `dry_run`. A field that is
-    not one of them, and a target that is taken, fail the run before anything is planned.
+    Its fields are `start`, `end`, `format`, `target`, `partitions` (of a topic that is created, if it may write to
+    one), `duplicates_are_fine`, `row_limit` and `dry_run`. A field that is not one of them, and a target that is taken,
+    fail the run before anything is planned.
 
     :param target: The topic, location or table that it writes to unless the form says otherwise.
     :param start: Where it starts, unless the form says otherwise; as for `ordered_replay`.
@@ -102,17 +109,17 @@ def replay_params(
     for name, value in (("start", start), ("end", end)):
         parse_start(value, name)
     kind, *_ = kinds = list(formats)
-    text: dict[str, Any] = {"type": "string", "minLength": 1, "maxLength": LONGEST}
-    time: dict[str, Any] = {"expected": PLACES, "pattern": TIMES, **text}
     yes: dict[str, Any] = {"type": "boolean", "section": HOW}
-    bound = {"type": ["null", "integer"], "minimum": 1, "section": HOW}
-    rows = {"row_limit": _field("replay", "At most so many rows", None, FIRST_ROWS, **bound)}
+    bound: dict[str, Any] = {"type": ["null", "integer"], "minimum": 1}
+    partitions = {"partitions": _field("replay", NEW_TOPIC, None, PARTITIONS, **bound)}
+    rows = {"row_limit": _field("replay", "Max rows", None, FIRST_ROWS, section=HOW, **bound)}
     return {
-        "start": _field("replay", "From", start, START, **time),
-        "end": _field("replay", "To", end, END, **time),
-        "format": _field("replay", "What to write to", kind, KIND, enum=kinds),
-        "target": _field("replay", "Target", target, TARGET, **text),
-        "duplicates_are_fine": _field("replay", "Duplicates are fine", NO, DUPLICATES, **{TAKEN: sorted(taken)}, **yes),
+        "start": _time("From", start, START),
+        "end": _time("To", end, END),
+        "format": _field("replay", "Format", kind, KIND, enum=kinds),
+        "target": _field("replay", "Target", target, TARGET, type="string", minLength=1),
+        **(partitions if "topic" in kinds else {}),
+        "duplicates_are_fine": _field("replay", DUPLICATES_TITLE, NO, DUPLICATES, **{TAKEN: sorted(taken)}, **yes),
         **(rows if row_limit else {}),
         "dry_run": _field("replay", "Dry run", NO, DRY_RUN, **yes),
     }
@@ -123,6 +130,14 @@ def _field(form: Form, title: str, default: Any, description: str, **schema: Any
 
     marked: dict[str, Any] = {"title": title, MARK: form, **schema}
     return Param(default, description, **marked)
+
+
+def _time(title: str, default: str, description: str) -> "Param":
+    """A field without a mark: Airflow prints its whole schema where it is refused."""
+    from airflow.sdk import Param
+
+    schema: dict[str, Any] = {"title": title, "expected": PLACES, "type": "string", "pattern": TIMES}
+    return Param(default, description, **schema)
 
 
 def fields_of(dag: "DAG", form: Form) -> dict[str, Mapping[str, Any]]:
@@ -153,9 +168,17 @@ def check_replay(context: "Context", job: Job) -> None:
     found = next((place for place in places if place.rstrip("/") in taken), None)
     if found is not None and not params.get("duplicates_are_fine"):
         raise SettingError(
-            f"{found!r} is written to by another load: its rows would be there twice; name a new one, or say that "
-            "duplicates are fine"
+            f"{found!r} is written to by another load: its rows would be there twice; name a new one, or set "
+            f"{DUPLICATES_TITLE!r} of the form"
         )
+
+
+def with_new_topic(context: "Context", job: Job) -> Job:
+    """The job, whose topic is created with the partitions that the form of a replay says, if it says any."""
+    partitions = context["params"].get("partitions") if "partitions" in fields_of(context["dag"], "replay") else None
+    if job.kafka is None or partitions is None:
+        return job
+    return replace(job, to=replace(job.kafka, create=replace(job.kafka.create or NewTopics(), partitions=partitions)))
 
 
 def _check_known(context: "Context") -> None:

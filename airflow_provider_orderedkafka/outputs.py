@@ -68,7 +68,10 @@ OPTIONS_VARIABLE = "ORDEREDKAFKA_OPTIONS"
 OF_THE_SINK = "sink."
 """What options for the output's cluster begin with, where they travel with those for the source's."""
 
-EXAMPLE = "KafkaOutput('...', create=NewTopics(partitions=6, config={'retention.ms': '86400000'}))"
+HAVE_IT_CREATED: Final = (
+    "have it created, with KafkaOutput('...', create=NewTopics(partitions=6, config={'retention.ms': '86400000'}))"
+)
+"""The way out where a topic does not exist."""
 
 
 @arguments()

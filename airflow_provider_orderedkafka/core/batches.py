@@ -409,9 +409,10 @@ class Progress(Document):
     @property
     def sentence(self) -> str:
         of = f" of {'about ' if self.about else ''}{self.batches:,}"
+        read = "" if self.running is None else " read"
         parts = [
             f"batch {self.batch:,}{of}{self.within}: "
-            f"{self.offsets_done:,} of {counted(self.offsets_planned, 'offset')} ({self.share:.0%})",
+            f"{self.offsets_done:,} of {counted(self.offsets_planned, 'offset')}{read} ({self.share:.0%})",
             f"{counted(self.rows_read, 'row')} read",
         ]
         if self.running is None or self.rows_emitted or not self.rows_read:

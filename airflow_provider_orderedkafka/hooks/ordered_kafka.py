@@ -32,7 +32,7 @@ from ..loads.ledger import LedgerStore
 from ..loads.mirror import GroupMirror
 from ..loads.previews import Preview, preview, preview_replay
 from ..loads.ranges import first_look, plan, plan_interval, plan_replay, verdict
-from ..outputs import NewTopics
+from ..outputs import HAVE_IT_CREATED, NewTopics
 
 OAUTH = "oauth_cb"
 
@@ -119,9 +119,11 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
         """What the next run of an incremental load would load now, and why it would start or wait."""
         return preview(self.config, load.terms, store, now_ms())
 
-    def make_ready(self, topics: Sequence[str], new: NewTopics | None = None) -> list[str]:
+    def make_ready(
+        self, topics: Sequence[str], new: NewTopics | None = None, way_out: str = HAVE_IT_CREATED
+    ) -> list[str]:
         """Check that output topics exist, and create missing ones if `new` says how; returns remarks."""
-        return made_ready(self.config, topics, new)
+        return made_ready(self.config, topics, new, way_out)
 
     def check_outputs(self, topics: Sequence[str], *, read_back: bool) -> None:
         """Raise what the application would raise for output topics that are not there, or that it may not use."""

@@ -16,7 +16,7 @@ from ..core.notation.spelling import arguments
 from ..core.notation.starts import Start, goes_back, parse_start
 from ..core.notation.subscriptions import Assigned
 from ..errors import OrderedKafkaError, SettingError
-from ..forms import asked, check_replay
+from ..forms import FILL_IN, asked, check_replay, fields_of, with_new_topic
 from ..job import Job, Rows, Work, job_of
 from ..links import RangeLink
 from ..load import OrderedLoad
@@ -24,7 +24,7 @@ from ..loads.books import Books, in_words, look
 from ..loads.loading import hear, place_of
 from ..loads.resolving import Resolved, replay_key, resolve, resolve_interval, resolve_own
 from ..locations import for_spark, keep_work, local_root
-from ..outputs import TEMPLATED, Output
+from ..outputs import HAVE_IT_CREATED, TEMPLATED, Output
 from ..parsing import ELSEWHERE, check_first_rows, check_job, topics_here
 from ..services import Service
 from ..telling import metrics, status
@@ -201,6 +201,8 @@ class ResolveOffsetRangeOperator(BaseOperator):
     def _job(self, context: "Context") -> Job:
         """The job, its templates rendered; refused where it writes what the load reads, before anything is stored."""
         job = job_of(self.to, self.rows, lambda text: str(self.render_template(text, context)))
+        if self.mode == "replay":
+            job = with_new_topic(context, job)
         check_job(self.load, job.to, job.rows, self.mode)
         if self.mode == "replay":
             check_replay(context, job)
@@ -216,7 +218,8 @@ class ResolveOffsetRangeOperator(BaseOperator):
 
     def _make_ready(self, hook: "OrderedKafkaHook", job: Job) -> None:
         create = None if job.kafka is None else job.kafka.create
-        for remark in hook.make_ready(topics_here(self.load, job), create):
+        way_out = FILL_IN if "partitions" in fields_of(self.dag, "replay") else HAVE_IT_CREATED
+        for remark in hook.make_ready(topics_here(self.load, job), create, way_out):
             self.log.warning("%s: %s", self.load.name, remark)
 
     def _ends(self) -> tuple[Start, Start]:

@@ -15,7 +15,7 @@ export class Refused extends Error {
 
 async function get(path, parameters = {}) {
   const address = new URL(path, API);
-  for (const [name, value] of Object.entries(parameters)) address.searchParams.set(name, value);
+  for (const [name, value] of Object.entries(parameters)) for (const each of [value].flat()) address.searchParams.append(name, each);
   const answer = await fetch(address, { headers: { Accept: "application/json" }, credentials: "same-origin" });
   if (!answer.ok) throw new Refused(answer.status);
   return answer.json();
@@ -52,12 +52,26 @@ export async function loads(airflow) {
   }
   return found
     .filter((asset) => asset.uri.startsWith(kind))
-    .map((asset) => ({ id: asset.id, name: decodeURIComponent(asset.uri.slice(kind.length)), dags: dagsOf(asset) }));
+    .map((asset) => ({ id: asset.id, name: decodeURIComponent(asset.uri.slice(kind.length)), ...usersOf(asset) }));
 }
 
-const dagsOf = (asset) => [
-  ...new Set([...(asset.consuming_tasks ?? []), ...(asset.producing_tasks ?? [])].map((task) => task.dag_id)),
-];
+/** The DAGs that use an asset, and the task groups of their tasks that do, as "<dag>/<group>". */
+function usersOf(asset) {
+  const tasks = [...(asset.consuming_tasks ?? []), ...(asset.producing_tasks ?? [])];
+  const groups = tasks.map((task) => `${task.dag_id}/${groupOf(task.task_id)}`);
+  return { dags: [...new Set(tasks.map((task) => task.dag_id))], groups: [...new Set(groups)] };
+}
+
+const groupOf = (task) => task.split(".").slice(0, -1).join(".");
+
+/** The loads with their runs that wait for more to load; with none of those that may not be seen. */
+export async function withWaiting(found) {
+  const asked = { state: ["deferred", "up_for_reschedule", "running"], task_display_name_pattern: "wait", limit: AT_ONCE };
+  const tasks = ((await perhaps("dags/~/dagRuns/~/taskInstances", asked))?.task_instances ?? []).filter(({ task_id: id }) => id.endsWith(".wait"));
+  return found.map((load) => ({ ...load, waiting: tasks
+    .filter((task) => load.groups.includes(`${task.dag_id}/${groupOf(task.task_id)}`))
+    .map((task) => ({ run: `${task.dag_id}/${task.dag_run_id}`, task: task.task_id })) }));
+}
 
 /** The statuses of these loads, a few at a time. */
 export async function withStatus(found, airflow) {

@@ -3,15 +3,15 @@
 import { taskPage } from "./airflow.js";
 import { plot } from "./charts.js";
 import { ago, bar, h, table } from "./html.js";
-import { audited, behind, cost, duration, hasLedger, isOpen, limit, links, nextRun, openRanges, progress, remarks, state } from "./parts.js";
+import { audited, behind, cost, duration, hasLedger, isOpen, limit, links, nextRun, openRanges, progress, remarks, state, waits } from "./parts.js";
 import { count, day, moment, number, percent, short, span } from "./words.js";
 
 /** The sections of a load's page, each with what it shows, so that only what changes is drawn anew. */
-export function sections({ status, tasks, run }) {
+export function sections({ status, waiting, tasks, run }) {
   const open = openRanges(status);
   return [
     ["stands", [status.lag, status.rows, status.row_limit, open.length], () => stands(status)],
-    ["open", [open, tasks], () => opened(status, open, tasks)],
+    ["open", [open, waiting, tasks], () => opened(status, open, waiting, tasks)],
     ["plots", status.ranges.filter((range) => !isOpen(range)), () => plots(status)],
     ["ranges", [status.ranges, run], () => ranges(status, run)],
     ["moves", status.moves, () => moved(status.moves)],
@@ -35,11 +35,13 @@ function stands(status) {
   return [h("dl", { class: "tiles" }, tiles), reason];
 }
 
-const revision = ({ revision: at }) => (at === null ? null : h("div", { class: "quiet" }, `ledger at revision ${number(at)}`));
+const revision = ({ revision: at }) => (at === null ? null : h("div", { class: "quiet" }, `ledger revision ${number(at)}`));
 
-function opened(status, open, tasks) {
-  if (!open.length) return section("Open range", h("p", { class: "quiet" }, "None: no run has a range to load."));
-  return section(open.length > 1 ? "Open ranges" : "Open range", open.toReversed().map((range) => one(status, range, tasks[range.id] ?? [])));
+function opened(status, open, waiting, tasks) {
+  const ranges = open.toReversed().map((range) => one(status, range, tasks[range.id] ?? []));
+  const none = open.length || waiting.length ? null : h("p", { class: "quiet" }, "None. No run is loading or waiting.");
+  const more = waiting.length ? h("div", { class: "panel open" }, h("p", { class: "main" }, state({ state: "waiting" })), waits(waiting)) : null;
+  return section(open.length > 1 ? "Open ranges" : "Open range", none, ranges, more);
 }
 
 function one(status, range, tasks) {
@@ -130,7 +132,7 @@ function plots(status) {
 const timeLag = (range) => (range.begin === null ? null : Math.max(range.planned_at - range.begin, 0));
 
 function ranges(status, run) {
-  if (!status.ranges.length) return section("Ranges", h("p", { class: "quiet" }, "No range was resolved yet."));
+  if (!status.ranges.length) return section("Ranges", h("p", { class: "quiet" }, "No range yet."));
   const rows = status.ranges.toReversed().map((range) => ({ ...range, marked: run !== null && range.run === run }));
   const columns = [
     { name: "Planned", kind: "unbroken", head: true, cell: (range) => h("span", { title: moment(range.planned_at) }, day(range.planned_at)) },
@@ -164,7 +166,7 @@ function partitions(lag) {
   const some = rows.length < lag.of_partitions ? ` The ${number(rows.length)} that lag most are shown.` : "";
   return section(
     "Partitions",
-    h("p", { class: "quiet" }, `${count(lag.of_partitions, "partition")}.${some} Late are records of the last range that was loaded.`),
+    h("p", { class: "quiet" }, `${count(lag.of_partitions, "partition")}.${some} Late: late records of the last loaded range.`),
     h("div", { class: "panel scroll", tabindex: 0, role: "region", "aria-label": "Partitions" },
       table("Partitions, the largest lag first", columns, rows)),
   );

@@ -1,6 +1,6 @@
 // What is asked for by the address: every load, those of a DAG, or one of them. It is asked again every few seconds.
 
-import { HAS_STATE, Refused, SEES_COOKIES, dagOf, loads, tasksOf, version, withStatus } from "./airflow.js";
+import { HAS_STATE, Refused, SEES_COOKIES, dagOf, loads, tasksOf, version, withStatus, withWaiting } from "./airflow.js";
 import { h, keepTimesTrue, show } from "./html.js";
 import { sections } from "./load.js";
 import { filtered, overview, summary } from "./overview.js";
@@ -24,7 +24,7 @@ async function found() {
   const name = asked.get("load");
   const all = await loads(airflow);
   const wanted = name === null ? all : all.filter((load) => load.name === name);
-  const known = await withStatus(wanted, airflow);
+  const known = await withWaiting(await withStatus(wanted, airflow));
   const dag = asked.get("dag");
   const mine = dag === null ? known : known.filter((load) => dagsOf(load).has(dag));
   const run = asked.get("run") === null ? null : `${dag}/${asked.get("run")}`;
@@ -58,7 +58,7 @@ function drawOverview(mine) {
   filter();
 }
 
-const filter = () => filtered(part("main").querySelectorAll("tbody tr"), part("filter").hidden ? "" : part("filter").value);
+const filter = () => filtered([...part("main").querySelectorAll("tbody tr, details li")], part("filter").hidden ? "" : part("filter").value);
 
 /** Show one thing, in place of a load's sections, too. */
 function whole(key, make) {
@@ -67,7 +67,7 @@ function whole(key, make) {
 }
 
 async function drawLoad(load, run) {
-  const { status } = load;
+  const { status, waiting } = load;
   const open = openRanges(status);
   busy = open.length > 0;
   const tasks = Object.fromEntries(await Promise.all(open.map(async (range) => [range.id, await tasksOf(range)])));
@@ -75,7 +75,7 @@ async function drawLoad(load, run) {
   const to = output(status) ? ` to ${output(status)}` : "";
   head(load.name, `${status.topics.join(", ")}${more}${to}`, true);
   const main = part("main");
-  const drawn = sections({ status, tasks, run });
+  const drawn = sections({ status, waiting, tasks, run });
   if (main.dataset.load !== load.name) {
     main.dataset.load = load.name;
     delete main.dataset.shown;
@@ -87,6 +87,7 @@ async function drawLoad(load, run) {
 function drawNothing(all, load, name, dag) {
   head(name ?? "Kafka loads", "", name !== null);
   const words = [
+    [name !== null && load?.waiting.length, "The first run of this load is waiting for enough to load."],
     [name !== null && load, "This load has not run yet. What it does is shown here from its first run on."],
     [name !== null, "There is no load of this name, or you may not see it."],
     [dag !== null && all.length, "No load of this DAG was found: it has none, or none of its runs has begun."],

@@ -12,7 +12,9 @@ const STATES = {
   loaded: "loaded, to be committed",
   committed: "committed",
   abandoned: "given up",
-  untold: "ended, not told how",
+  untold: "ended, outcome unknown",
+  waiting: "waiting",
+  idle: "idle",
 };
 
 export const isOpen = (range) => OPEN.has(range.state);
@@ -29,6 +31,10 @@ export const output = ({ output: place }) => (place ? place.replace(":", " ") : 
 
 export const state = (range) => h("span", { class: `state ${range.state}` }, STATES[range.state] ?? range.state);
 
+/** The runs that wait for more to load, each with a link to its task. */
+export const waits = (waiting) => waiting.map(({ run, task }) =>
+  h("div", { class: "links" }, h("a", { href: taskPage(run, task), "data-leave": true }, runName(run)), h("div", { class: "quiet" }, dagOf(run))));
+
 /** What is remarkable of a range, each with its number; nothing of most ranges. */
 export function remarks({ counts }) {
   const { changes } = counts;
@@ -38,13 +44,13 @@ export function remarks({ counts }) {
     [counts.may_be_doubled, "possibly doubled", "bad"],
     [counts.may_be_out_of_order, "possibly out of order", "bad"],
     [counts.lost, "lost to retention", "bad"],
-    [counts.replayed, "left out, being there already", ""],
+    [counts.replayed, "left out, already there", ""],
     [changes.inserted, "inserted", ""],
     [changes.updated, "updated", ""],
     [changes.deleted, "deleted", ""],
     [changes.unchanged, "unchanged", ""],
     [changes.moved, "moved to another partition", ""],
-    [changes.unknown, "of which it is not known what they changed", ""],
+    [changes.unknown, "with unknown changes", ""],
     [counts.columns_added.length, `columns added: ${counts.columns_added.join(", ")}`, ""],
     [counts.columns_left_out.length, `columns left out: ${counts.columns_left_out.join(", ")}`, "bad"],
   ];
@@ -77,8 +83,12 @@ export const duration = (range) =>
 
 /** The run, whose ID ends in a moment that is not broken where there is room for it. */
 export function runLink(range) {
-  const [kind, ...rest] = runIdOf(range.run).split(/(?<=__)/);
-  return h("a", { href: runPage(range.run), "data-leave": true }, kind, h("wbr"), h("span", { class: "whole" }, rest));
+  return h("a", { href: runPage(range.run), "data-leave": true }, runName(range.run));
+}
+
+function runName(run) {
+  const [kind, ...rest] = runIdOf(run).split(/(?<=__)/);
+  return [kind, h("wbr"), h("span", { class: "whole" }, rest)];
 }
 
 export function links(range) {
@@ -108,10 +118,10 @@ function loadedTo({ ranges }) {
 /** What starts the next run, and what is missing to it. */
 export function nextRun(status) {
   const lag = status.lag;
-  if (status.row_limit !== null && status.rows >= status.row_limit) return h("strong", {}, "none: the row limit is spent");
+  if (status.row_limit !== null && status.rows >= status.row_limit) return h("strong", {}, "none: the row limit is reached");
   if (openRanges(status).some(({ kind }) => kind === "incremental")) return h("span", { class: "quiet" }, "after the open range");
   if (!lag) return h("span", { class: "quiet" }, "not known yet");
-  if (lag.waiting === null) return h("span", { class: "quiet" }, "decided at the next look");
+  if (lag.waiting === null) return h("span", { class: "quiet" }, "known after the next look at Kafka");
   const found = [enough(lag), delay(lag)].filter(Boolean);
   return found.length ? found : h("div", { class: "quiet" }, lag.reason);
 }
@@ -120,7 +130,7 @@ function enough({ waiting, enough: asked }) {
   if (asked === null) return null;
   const missing = Math.max(asked - waiting, 0);
   const there = `${count(waiting, "offset")} ${waiting === 1 ? "is" : "are"} there`;
-  const words = missing ? `${count(missing, "offset")} missing of ${number(asked)}` : there;
+  const words = missing ? `${count(missing, "offset")} short of ${number(asked)}` : there;
   return [h("div", { class: "main" }, words), bar(waiting / asked, missing ? `${number(waiting)} of ${count(asked, "offset")}` : there)];
 }
 
@@ -134,17 +144,21 @@ function delay({ due, waiting, enough: asked }) {
 /** How far an open range is. */
 export function progress(range) {
   const found = range.progress;
-  const [done, all] = found ? [found.offsets_done, found.offsets_planned] : [0, range.offsets];
-  const share = all ? done / all : 1;
-  const words = [found ? `${percent(share)} of ${count(all, "offset")}` : count(all, "offset")];
-  if (found?.batch !== undefined) words.push(`batch ${number(found.batch)}${of(found)}`);
-  if (found && range.state === "loading") {
-    words.push(`${count(found.rows_read, "row")} read`);
-    if (found.rows_per_second) words.push(`${count(found.rows_per_second, "row")} a second`);
-    if (found.seconds_left) words.push(`about ${span(found.seconds_left * 1_000)} left`);
-  }
-  const label = `${percent(share)} loaded`;
-  return [h("div", { class: "quiet" }, words.join(", ")), range.state === "planned" ? null : bar(share, label, range.state)];
+  if (!found) return h("div", { class: "quiet" }, count(range.offsets, "offset"), range.state === "loading" ? ", no progress reported yet" : null);
+  const share = found.offsets_planned ? found.offsets_done / found.offsets_planned : 1;
+  const words = [`${percent(share)} of ${count(found.offsets_planned, "offset")} read`, `batch ${number(found.batch)}${of(found)}`];
+  if (range.state === "loading") words.push(...pace(found));
+  return [h("div", { class: "quiet" }, words.join(", ")), bar(share, words[0], range.state)];
+}
+
+/** What is written is known when the tasks of a batch are done: they may have read all long before. */
+function pace(found) {
+  const words = [`${count(found.rows_read, "row")} read`];
+  if (found.running === null) words.push(`${number(found.rows_emitted)} written`);
+  else if (found.tasks) words.push(`${number(found.tasks_done ?? 0)} of ${count(found.tasks, "task")} done`);
+  if (found.rows_per_second) words.push(`${count(found.rows_per_second, "row")} a second`);
+  if (found.seconds_left) words.push(`about ${span(found.seconds_left * 1_000)} left`);
+  return words;
 }
 
 const of = ({ batches, about }) => ` of ${about ? "about " : ""}${number(batches)}`;

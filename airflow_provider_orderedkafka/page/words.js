@@ -32,11 +32,9 @@ export function span(milliseconds) {
   return rest && value < 10 ? `${value} ${unit} ${rest} ${smaller}` : `${value} ${unit}`;
 }
 
-/** Before or after now: "3 min ago", "in 20 s". */
+/** Before or after now: "3 min ago", "in 1 h 57 min". How long ago something was seen is told in one unit. */
 export function relative(at, now = Date.now()) {
   const past = now - at;
   if (Math.abs(past) < 1_500) return "now";
-  const size = UNITS.find(([, each]) => Math.abs(past) >= each) ?? UNITS[3];
-  const words = `${Math.max(Math.floor(Math.abs(past) / size[1]), 1)} ${size[0]}`;
-  return past > 0 ? `${words} ago` : `in ${words}`;
+  return past > 0 ? `${span(past).split(" ").slice(0, 2).join(" ")} ago` : `in ${span(-past)}`;
 }

@@ -151,6 +151,22 @@ def test_the_replay_example_only_says_what_it_would_load_and_then_loads_the_firs
     assert re.search(r"Spark's page of it, while it runs: http://\S+:\d+", caplog.text)
 
 
+def test_the_replay_example_writes_into_a_new_topic_that_the_form_says_the_partitions_of(
+    playground, topics, records, capsys
+):
+    rows, second, new = playground.write(), playground.another(), topics.name("new")
+    edits = {'topics=["orders", "refunds"]': f"topics=[{playground.source!r}, {second!r}]"}
+    form = {"start": "earliest", "end": "latest", "target": new}
+    for dry_run in (False, True):
+        states = playground.run(playground.dag("orders_replay", edits=edits), run_conf={**form, "dry_run": dry_run})
+        assert states["resolve"] == "failed"
+        assert says("".join(capsys.readouterr()), f"{new!r} does not exist ... 'Partitions of a new topic' of the form")
+    states = playground.run(playground.dag("orders_replay", edits=edits), run_conf={**form, "partitions": 3})
+    assert states == dict.fromkeys(ALL[1:], "success")
+    assert sorted(each.value for each in records.read(new)) == rows
+    assert len({each.partition for each in records.read(new)}) <= 3
+
+
 @pytest.mark.fault
 def test_the_replay_example_writes_to_files_where_the_form_says_so(playground, tmp_path, capsys):
     from pyarrow import dataset

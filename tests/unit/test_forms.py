@@ -12,11 +12,11 @@ from airflow.sdk.exceptions import ParamValidationError
 from support.messages import naming, says
 from support.runs import a_range
 
-from airflow_provider_orderedkafka import DeltaOutput, KafkaOutput, load_params, replay_params
+from airflow_provider_orderedkafka import DeltaOutput, KafkaOutput, NewTopics, load_params, replay_params
 from airflow_provider_orderedkafka.core.next_range import NO_BOUND, AtMost
 from airflow_provider_orderedkafka.core.notation.starts import parse_start
 from airflow_provider_orderedkafka.errors import LifecycleError, SettingError
-from airflow_provider_orderedkafka.forms import TIMES, Asked, asked, check_replay
+from airflow_provider_orderedkafka.forms import TIMES, Asked, asked, check_replay, with_new_topic
 from airflow_provider_orderedkafka.job import Job
 
 GOOD_TIMES = [
@@ -34,7 +34,13 @@ GOOD_TIMES = [
     '{"orders": [0, 0, -2], "refunds": {"0": 5}}',
     '{\n  "orders": "earliest",\n  "refunds": "-1h"\n}',
 ]
-BAD_TIMES = ["yesterday", "2h", "-2 hours", "-", "", "2026-01-31", "2026-01-31T12:00:00", "erliest", "[1, 2]", "now"]
+BAD_TIMES = [
+    "2h",
+    "-2 hours",
+    "2026-01-31",
+    "2026-01-31T12:00:00",
+    *(NO_TIMES := ["yesterday", "-", "", "erliest", "now"]),
+]
 
 
 @pytest.mark.parametrize("text", GOOD_TIMES)
@@ -44,25 +50,29 @@ def test_a_form_takes_every_way_to_say_a_time(text):
 
 
 @pytest.mark.parametrize("text", BAD_TIMES)
-def test_a_form_refuses_what_a_run_would_refuse(text):
-    assert re.search(TIMES, text) is None
+def test_a_form_has_no_default_that_a_run_would_refuse(text):
     with pytest.raises(SettingError):
         parse_start(text, "start")
     with pytest.raises(SettingError):
         replay_params("out", end=text)
 
 
-def test_what_a_form_refuses_is_shown_with_words_for_what_it_takes():
+@pytest.mark.parametrize("text", NO_TIMES)
+@pytest.mark.parametrize("name", ["start", "end"])
+def test_what_is_no_time_is_refused_by_the_form_in_a_few_lines_with_a_sentence_of_what_it_takes(name, text):
     with pytest.raises(ParamValidationError) as refused:
-        replay_params("out")["start"].resolve("yesterday")
-    said = re.sub(r"'?\s*\n\s*'?", " ", str(refused.value))
-    assert says(said, "expected': 'earliest, latest, ... 2026-01-31T12:00:00Z ... (-2h)")
+        replay_params("out")[name].resolve(text)
+    told = str(refused.value)
+    assert says(re.sub(r"'\n\s*'", "", told), "earliest, latest, 2026-01-31T12:00:00Z, -2h")
+    assert len([line for line in told.splitlines() if line]) <= 9, told
+    assert told.count(TIMES) == 2
 
 
 def test_what_has_to_be_filled_in_stands_in_the_section_that_is_open_and_the_rest_behind_it():
     sections = {name: field.schema.get("section") for name, field in replay_params("out").items()}
-    assert [name for name, section in sections.items() if section is None] == ["start", "end", "format", "target"]
-    assert list(sections)[:4] == ["start", "end", "format", "target"]
+    shown = ["start", "end", "format", "target", "partitions"]
+    assert [name for name, section in sections.items() if section is None] == shown
+    assert list(sections)[: len(shown)] == shown
     assert {field.schema.get("section") for field in load_params().values()} == {None}
 
 
@@ -114,6 +124,30 @@ def test_what_another_load_writes_to_is_refused_unless_duplicates_are_fine(outpu
     check_replay(a_run(form, {"duplicates_are_fine": True}), Job(output))
     check_replay(a_run(form), Job(KafkaOutput("out")))
     check_replay(a_run({}), Job(output))
+
+
+@pytest.mark.parametrize(
+    ("create", "filled_in", "found"),
+    [
+        (None, None, None),
+        (None, 6, NewTopics(6)),
+        (NewTopics(2, 3), None, NewTopics(2, 3)),
+        (NewTopics(2, 3), 6, NewTopics(6, 3)),
+    ],
+)
+def test_a_topic_is_created_with_the_partitions_that_the_form_says(create, filled_in, found):
+    run = a_run(replay_params("out"), {"partitions": filled_in})
+    job = with_new_topic(run, Job(KafkaOutput("out", create=create)))
+    assert job.kafka.create == found
+    table = Job(DeltaOutput("/lake/out"))
+    assert with_new_topic(run, table) is table
+
+
+def test_a_form_that_writes_to_tables_alone_asks_for_no_partitions_and_takes_none():
+    form = replay_params("/lake/out", formats=["delta"])
+    assert "partitions" not in form
+    job = Job(KafkaOutput("out"))
+    assert with_new_topic(a_run({**form, "partitions": Param(5)}), job) is job
 
 
 OPEN = a_range("r", 0, 0, 5)

@@ -98,9 +98,9 @@ def looked(out: StringIO, seconds: int, *, doing: str | Planned) -> StringIO:
 def test_a_batch_that_takes_long_says_how_far_it_is_every_10_seconds() -> None:
     _, _, *lines = looked(StringIO(), 25, doing=planned(2)).getvalue().splitlines()
     assert lines[::2] == [
-        "batch 2 of 4 runs for 9s, 12 of 40 tasks done: 278 of 1,000 offsets (28%), 272 rows read, 250 written, "
+        "batch 2 of 4 runs for 9s, 12 of 40 tasks done: 278 of 1,000 offsets read (28%), 272 rows read, 250 written, "
         "25 rows/s, about 29s left",
-        "batch 2 of 4 runs for 19s, 12 of 40 tasks done: 302 of 1,000 offsets (30%), 292 rows read, 250 written, "
+        "batch 2 of 4 runs for 19s, 12 of 40 tasks done: 302 of 1,000 offsets read (30%), 292 rows read, 250 written, "
         "14 rows/s, about 49s left",
     ]
     found = [Progress.of_line(line) for line in lines[1::2]]

@@ -20,7 +20,7 @@ from confluent_kafka.admin import NewTopic
 from ...core.notation.spelling import counted
 from ...core.notation.subscriptions import Named, Topic
 from ...errors import AccessDeniedError, SettingError, UnknownTopicError
-from ...outputs import EXAMPLE, NewTopics
+from ...outputs import HAVE_IT_CREATED, NewTopics
 from ..clients.answers import DEADLINE, DENIED, Patience, check_allowed, gather
 from ..clients.pools import admin
 from ..lookup.survey import Kafka
@@ -111,23 +111,25 @@ NEEDED: Final = ("WRITE", "READ")
 """What the application does with an output, perhaps as another principal than the one that asks here."""
 
 
-def made_ready(config: Mapping[str, str], topics: Iterable[str], new: NewTopics | None) -> list[str]:
+def made_ready(
+    config: Mapping[str, str], topics: Iterable[str], new: NewTopics | None, way_out: str = HAVE_IT_CREATED
+) -> list[str]:
     """Create those topics that do not exist, if `new` says how; remarks about what was found and done.
 
-    A topic that exists stays as it is. `UnknownTopicError` for a topic that does not, and is not to be created.
+    A topic that exists stays as it is. `UnknownTopicError` for another one that is not to be created, with the way out.
     """
-    found = (_ready(config, topic, new) for topic in topics)
+    found = (_ready(config, topic, new, way_out) for topic in topics)
     return [remark for remark in found if remark]
 
 
-def _ready(config: Mapping[str, str], topic: str, new: NewTopics | None) -> str | None:
+def _ready(config: Mapping[str, str], topic: str, new: NewTopics | None, way_out: str) -> str | None:
     try:
         (there,) = discover(config, Named((topic,))).topics
     except AccessDeniedError as error:
         return f"whether output topic {topic!r} exists cannot be seen from here: {error}"
     except UnknownTopicError as error:
         if new is None:
-            raise UnknownTopicError(f"output {error}; or have it created, with {EXAMPLE}", topic=topic) from error
+            raise UnknownTopicError(f"output {error}; or {way_out}", topic=topic) from error
         return _create(config, topic, new)
     lacking = " and ".join(each for each in NEEDED if there.operations and each not in there.operations)
     if lacking:

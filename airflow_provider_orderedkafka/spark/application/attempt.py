@@ -179,7 +179,7 @@ class Attempt:
         if self._spark.there() is None:
             return "Spark is starting"
         if self._loop is None:
-            return "looking at the output"
+            return "looking at the output topics" if self._job.kafka else "opening the table and planning the rows"
         return "planning the next batches" if self._executors.done() else "waiting for an executor"
 
     def _stop(self) -> None:
