@@ -1,7 +1,7 @@
 """Customers as their database has them: Debezium's change events, merged by the key into a Delta table.
 
-Debezium writes JSON without schemas here; docs/decoding.md has its other forms, docs/upserts.md what is promised. The
-row of a customer that was deleted stays, with its key and `_is_deleted`.
+Debezium writes JSON without schemas here; docs/decoding.md has its other forms, docs/upserts.md the promises. The row
+of a deleted customer stays, with its key and `_is_deleted`.
 """
 
 from pathlib import Path

@@ -1,7 +1,7 @@
 """Customers as their database has them: Debezium's change events, merged by the key into an Iceberg table.
 
 A column that the database gets later is added to the table. The Spark is the one of `orders_to_iceberg.py`;
-docs/upserts.md says what is promised.
+docs/upserts.md has the promises.
 """
 
 from pathlib import Path

@@ -1,7 +1,7 @@
 """The orders of all countries in one time order: every topic whose name is `orders-` and two letters.
 
-A topic for another country is found by the next run and joins at its earliest offset; the log of `resolve` says so. One
-that is gone is an error until the pattern leaves it out.
+The next run finds a new country's topic, which joins at its earliest offset; the log of `resolve` says so. A topic that
+is gone is an error until the pattern leaves it out.
 """
 
 import re
@@ -18,7 +18,7 @@ with DAG(
     catchup=False,
     max_active_runs=1,
     doc_md=__doc__,
-    description="Orders of all countries in one time order, also of those to come",
+    description="Orders of all countries, also new ones, in one time order",
     tags=["orderedkafka", "load"],
 ):
     ordered_load(countries, to=KafkaOutput("orders-everywhere"))

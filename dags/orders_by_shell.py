@@ -1,9 +1,8 @@
 """Run the application with an operator of your choice; here, a shell that calls spark-submit.
 
-Any operator will do, as long as it passes `launch.task` on; for EMR, Glue, Dataproc, Databricks, Kubernetes and Livy
-docs/where-spark-runs.md has values instead. The application needs `launch.arguments` and Kafka's settings, and nothing
-else. The attempt is recorded before it starts, and the commit relies on the report
-that the application writes beside the checkpoint.
+Any operator will do that passes `launch.task` on, which records the attempt before it starts. The application needs
+`launch.arguments` and Kafka's settings. The commit relies on the report that it writes beside the checkpoint. For EMR,
+Glue, Dataproc, Databricks, Kubernetes and Livy docs/where-spark-runs.md has values instead.
 
 Needs spark-submit on the PATH, and the Airflow variable `orders_checkpoints`: a folder that the application and
 Airflow's workers can reach.

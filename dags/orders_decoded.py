@@ -1,4 +1,4 @@
-"""Decode JSON, and transform it by a function that lies beside this file; what is no JSON becomes a dead letter."""
+"""Decode JSON, and transform it by a function beside this file; a record that is no JSON becomes a dead letter."""
 
 from airflow.sdk import DAG
 

@@ -1,7 +1,7 @@
 """Orders by the hour: each run loads its data interval, so backfills work, in any order and in parallel.
 
-Each hour is loaded once, whether the schedule, a backfill or a person asks for it. One of which records may have been
-deleted before it was looked at is refused.
+Each hour is loaded once, by the schedule, a backfill or a person. An hour is refused if some of its records may have
+been deleted before.
 
 airflow backfill create --dag-id orders_hourly --from-date 2026-01-01 --to-date 2026-01-02 --max-active-runs 2
 """

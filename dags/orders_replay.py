@@ -1,4 +1,4 @@
-"""Load a part of the past again, from a form: trigger it, and say what to load and where to.
+"""Load a part of the past again, from a form: trigger it, and say from when to when, and where to.
 
 A replay has no ledger: it never changes how far the load `orders` has come.
 """

@@ -1,4 +1,4 @@
-"""Orders, decoded to columns, into an Iceberg table; what is no JSON goes to a table of its own.
+"""Orders, decoded to columns, into an Iceberg table; records that are no JSON go to a table of their own.
 
 There is no Iceberg for Spark 4.2 yet, so this runs with another Spark than Airflow's:
 

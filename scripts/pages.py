@@ -6,6 +6,7 @@ from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "scripts"))
@@ -37,8 +38,10 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     return files
 
 
-def on_page_markdown(markdown: str, **_: object) -> str:
-    """Lead links to where the pages are on the site, where all lie side by side."""
+def on_page_markdown(markdown: str, *, page: Page, **_: object) -> str:
+    """Lead links to where the pages are on the site, where all lie side by side; widen the start page."""
+    if page.file.src_uri == NAMES["README.md"]:
+        page.meta["hide"] = ["toc"]
     return PLACE.sub(lambda found: _place(found[1]), markdown)
 
 

@@ -64,7 +64,7 @@ class Documented:
         """Its section of a page."""
         text, *_ = self.doc.partition("\n:param ")
         head = f"### {self.name}\n\n```python\nfrom {self.module} import {self.name}\n```\n\n{text.strip()}\n"
-        return head + _table(("parameter", "default", "what"), self._rows())
+        return head + _table(("parameter", "default", "meaning"), self._rows())
 
     def _rows(self) -> Iterator[tuple[str, ...]]:
         for name, what in PARAMETER.findall(self.doc):
@@ -78,20 +78,20 @@ def values() -> str:
     inside = [each for each in names if each.module in (PACKAGE, f"{PACKAGE}.assets", f"{PACKAGE}.dag")]
     outside = [each for each in names if each not in inside]
     start = (
-        "# Values and functions\n\nWhat a default is not said of is required. [Public API](api.md) says what stays.\n"
+        "# Values and functions\n\nA parameter without a default is required. [Public API](api.md) says what stays.\n"
     )
     return "\n".join([start, "## In a DAG\n", *_sections(inside), "## In PySpark and Python\n", *_sections(outside)])
 
 
 def operators() -> str:
     """What `ordered_load` is made of."""
-    start = "# Operators\n\n`ordered_load` makes these, and all of them take Airflow's own arguments, too.\n"
+    start = "# Operators\n\n`ordered_load` makes these. All take Airflow's own arguments, too.\n"
     return "\n".join([start, *_sections(filter(_is_operator, public()))])
 
 
 def options() -> str:
     """All options, by group, and those of Spark's connector that are refused."""
-    start = "# Options\n\nOf `spark.read`, `readStream` and `df.write`; of applications, too.\n"
+    start = "# Options\n\n`spark.read`, `readStream`, `df.write` and the applications take these.\n"
     refused = {**APPLICATION_SOURCE.instead, **SINK.instead}
     more = _table(("option", "instead"), ((f"`{name}`", why) for name, why in refused.items()))
     return "\n".join([start, *map(_group, GROUPS), "## Refused, with what to use instead\n", more])
@@ -107,8 +107,8 @@ def commands() -> str:
         for flag, value, _, help_ in arguments
         if help_ != argparse.SUPPRESS
     )
-    title = "## Applications\n\n`ordered_replay.py`, `ordered_table.py`, and what calls `run_available_now`.\n"
-    return "\n".join([start, *told, title, _table(("argument", "what"), map(_escaped, rows))])
+    title = "## Applications\n\n`ordered_replay.py`, `ordered_table.py`, and programs that call `run_available_now`.\n"
+    return "\n".join([start, *told, title, _table(("argument", "meaning"), map(_escaped, rows))])
 
 
 def failures() -> str:
@@ -116,7 +116,7 @@ def failures() -> str:
     kinds = [each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, OrderedKafkaError)]
     rows = ((f"`{kind.__name__}`", str(errors.exit_code(kind())), _flat(str(kind.__doc__))) for kind in kinds)
     start = "# Errors\n\nBy symptom, message and exit code: [If something goes wrong](trouble.md)."
-    return f"{start} Of `{errors.__name__}`:\n{_table(('error', 'exit code', 'means'), rows)}"
+    return f"{start} All are in `{errors.__name__}`:\n{_table(('error', 'exit code', 'means'), rows)}"
 
 
 PAGES: dict[str, tuple[str, Callable[[], str]]] = {
@@ -233,7 +233,7 @@ def _command(name: str, parser: argparse.ArgumentParser, level: str) -> str:
     rows = [_argument(action) for action in shown if action.choices not in groups]
     more = [_command(f"{name} {key}", each, f"{level}#") for key, each in below.items()]
     return "\n".join(
-        [f"{level} {name}\n", f"{said}\n", f"{examples}\n", _table(("argument", "what"), map(_escaped, rows)), *more]
+        [f"{level} {name}\n", f"{said}\n", f"{examples}\n", _table(("argument", "meaning"), map(_escaped, rows)), *more]
     )
 
 

@@ -22,7 +22,7 @@ SNIPPETS = [(page.name, kind, text) for page in PAGES for kind, text in snippets
 NAMED = re.compile(r"^(\S+\.py)$")
 EXTRAS = re.compile(r"(?:\.|airflow-provider-orderedkafka)\[([\w,]+)\]")
 TO_BE_FILLED_IN = "..."
-OF_OTHERS = {"aws", "cd", "cp", "export", "java", "jq", "kubectl", "mkdir", "mvn", "pip", "tail", "tar", "uv"}
+OF_OTHERS = {"aws", "cd", "cp", "export", "java", "jq", "kubectl", "mkdir", "mvn", "pip", "python", "tail", "tar", "uv"}
 """Programs that are asked nothing here; Airflow is, where it is started anyway, and `orderedkafka` with all pages."""
 
 EVERYWHERE = {"DAG", "orders", *airflow_provider_orderedkafka.__all__}

@@ -11,11 +11,14 @@ from support.messages import says
 
 from broker import LocalKafka
 
-pytestmark = [pytest.mark.fault, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.fault, pytest.mark.timeout(1800)]
 
 PAGE = Path(__file__).parents[2] / "docs" / "tutorial.md"
 SAMPLE = re.compile(r'make sample(?: ARGS="([^"]*)")?')
 """What it runs, in an environment that is there already."""
+
+SERVERS = {"make broker\n", "airflow standalone\n"}
+"""What runs until Ctrl-C."""
 
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"Write this to `([^`]+)`")
@@ -24,11 +27,11 @@ FILE = re.compile(r"Write this to `([^`]+)`")
 def steps(servers):
     """The page as one script: its commands, and its file where it is written; the broker runs already."""
     page = PAGE.read_text("utf-8").replace("localhost:9092", servers)
-    (file,) = FILE.findall(page)
+    files = iter(FILE.findall(page))
     for kind, block in BLOCK.findall(page):
         if kind == "python":
-            yield f"cat >{file} <<'END'\n{block}END"
-        elif block != "make broker\n" and not block.startswith("pip install"):
+            yield f"cat >{next(files)} <<'END'\n{block}END"
+        elif block not in SERVERS and not block.startswith("pip install"):
             yield SAMPLE.sub(rf"python -m broker.sample --bootstrap-servers {servers} \1", block)
 
 
@@ -46,5 +49,8 @@ def test_all_commands_of_the_page_do_what_it_says(tmp_path):
     assert says(told, "now ... : 12,000 offsets")
     assert says(told, "clean: 12,000 rows ... topic:first-ordered")
     assert told.count("clean: 3,000 rows in topic:first-ordered") == 2, "by the task, and by the command"
+    airflows = re.findall("`([^`]*AssetModel[^`]*)`", " ".join(PAGE.read_text("utf-8").split()))
+    assert [says(told, line.removesuffix(" ...")) for line in airflows] == [True, True]
+    assert says(told, "clean: 13,498 rows ... delta:")
     assert re.search(r"^first +waiting +\S+ +0 ", told, re.MULTILINE)
     assert "revision 2: committed first-incremental-" in told
