@@ -78,20 +78,20 @@ def values() -> str:
     inside = [each for each in names if each.module in (PACKAGE, f"{PACKAGE}.assets", f"{PACKAGE}.dag")]
     outside = [each for each in names if each not in inside]
     start = (
-        "# Values and functions\n\nWhat a default is not said of is required. [Public API](api.md) says what stays.\n"
+        "# Values and functions\n\nAn argument without a default is required. [Public API](api.md) says which names stay.\n"
     )
     return "\n".join([start, "## In a DAG\n", *_sections(inside), "## In PySpark and Python\n", *_sections(outside)])
 
 
 def operators() -> str:
     """What `ordered_load` is made of."""
-    start = "# Operators\n\n`ordered_load` makes these, and all of them take Airflow's own arguments, too.\n"
+    start = "# Operators\n\n`ordered_load` makes these operators. They take Airflow's own arguments, too.\n"
     return "\n".join([start, *_sections(filter(_is_operator, public()))])
 
 
 def options() -> str:
     """All options, by group, and those of Spark's connector that are refused."""
-    start = "# Options\n\nOf `spark.read`, `readStream` and `df.write`; of applications, too.\n"
+    start = "# Options\n\nThe options of `spark.read`, `readStream`, `df.write` and applications.\n"
     refused = {**APPLICATION_SOURCE.instead, **SINK.instead}
     more = _table(("option", "instead"), ((f"`{name}`", why) for name, why in refused.items()))
     return "\n".join([start, *map(_group, GROUPS), "## Refused, with what to use instead\n", more])
@@ -107,7 +107,7 @@ def commands() -> str:
         for flag, value, _, help_ in arguments
         if help_ != argparse.SUPPRESS
     )
-    title = "## Applications\n\n`ordered_replay.py`, `ordered_table.py`, and what calls `run_available_now`.\n"
+    title = "## Applications\n\nThe arguments of `ordered_replay.py`, `ordered_table.py` and each program that calls `run_available_now`.\n"
     return "\n".join([start, *told, title, _table(("argument", "what"), map(_escaped, rows))])
 
 
@@ -115,8 +115,8 @@ def failures() -> str:
     """What commands and applications raise."""
     kinds = [each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, OrderedKafkaError)]
     rows = ((f"`{kind.__name__}`", str(errors.exit_code(kind())), _flat(str(kind.__doc__))) for kind in kinds)
-    start = "# Errors\n\nBy symptom, message and exit code: [If something goes wrong](trouble.md)."
-    return f"{start} Of `{errors.__name__}`:\n{_table(('error', 'exit code', 'means'), rows)}"
+    start = "# Errors\n\n[If something goes wrong](trouble.md) lists symptoms, messages and exit codes."
+    return f"{start} The errors in `{errors.__name__}`:\n{_table(('error', 'exit code', 'means'), rows)}"
 
 
 PAGES: dict[str, tuple[str, Callable[[], str]]] = {
