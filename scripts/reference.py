@@ -78,7 +78,7 @@ def values() -> str:
     inside = [each for each in names if each.module in (PACKAGE, f"{PACKAGE}.assets", f"{PACKAGE}.dag")]
     outside = [each for each in names if each not in inside]
     start = (
-        "# Values and functions\n\nAn argument without a default is required. [Public API](api.md) says which names stay.\n"
+        "# Values and functions\n\nAn argument without a default is required. [Public API](api.md) says what stays.\n"
     )
     return "\n".join([start, "## In a DAG\n", *_sections(inside), "## In PySpark and Python\n", *_sections(outside)])
 
@@ -107,7 +107,9 @@ def commands() -> str:
         for flag, value, _, help_ in arguments
         if help_ != argparse.SUPPRESS
     )
-    title = "## Applications\n\nThe arguments of `ordered_replay.py`, `ordered_table.py` and each program that calls `run_available_now`.\n"
+    title = (
+        "## Applications\n\nFor `ordered_replay.py`, `ordered_table.py` and programs that call `run_available_now`.\n"
+    )
     return "\n".join([start, *told, title, _table(("argument", "what"), map(_escaped, rows))])
 
 
