@@ -15,7 +15,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 from support import statuses
-from support.browser import MISSING, PROGRAM, browser
+from support.browser import FAINT, LEAVING, MISSING, PROGRAM, browser
 from support.messages import says
 
 from airflow_provider_orderedkafka import OrderedLoad
@@ -337,7 +337,7 @@ def test_a_batch_that_runs_says_how_much_is_read_and_how_fast_and_apart_how_many
         )
         tab.open(f"{served.page}?load=orders")
         tab.until("document.querySelector('#open').innerText.includes('1,234 rows read, 1 of 3 tasks done, 321 rows')")
-        assert says(tab.text("#open"), f"100 % of {row.offsets:,} offsets read, ")
+        assert says(tab.text("#open"), f"100 % ... {row.offsets:,} offsets ... read")
         change(client, "orders", story)
 
 
@@ -492,34 +492,3 @@ def test_what_a_load_is_called_is_text_and_never_a_program(served, tab):
         assert evil in tab.text("#subtitle")
         assert tab.ask("document.querySelectorAll('img').length") == 0
         change(client, "refunds", story)
-
-
-LEAVING = """
-[{page}.documentElement, ...{page}.querySelectorAll("main *:not(svg *, svg, .unseen, thead, thead *, .scroll)")]
-  .filter((each) => each.clientWidth && each.scrollWidth > each.clientWidth + 1)
-  .map((each) => `${{each.tagName}}.${{each.className}} ${{each.scrollWidth}} of ${{each.clientWidth}}`)
-"""
-"""What is wider than what it is in."""
-
-FAINT = """
-(() => {
-  const parts = (color) => color.match(/[\\d.]+/g).map(Number);
-  const light = (color) => parts(color).slice(0, 3).map((each) => each / 255)
-    .map((each) => (each <= 0.04045 ? each / 12.92 : ((each + 0.055) / 1.055) ** 2.4))
-    .reduce((sum, each, index) => sum + each * [0.2126, 0.7152, 0.0722][index], 0);
-  const ground = (each) => {
-    for (; each; each = each.parentElement) {
-      const color = getComputedStyle(each).backgroundColor;
-      if ((parts(color)[3] ?? 1) > 0) return color;
-    }
-  };
-  const contrast = (each) => {
-    const [one, other] = [light(getComputedStyle(each).color), light(ground(each))].sort((a, b) => b - a);
-    return (one + 0.05) / (other + 0.05);
-  };
-  const written = [...document.querySelectorAll("body *")].filter((each) =>
-    !each.closest("svg") && [...each.childNodes].some((node) => node.nodeType === 3 && node.data.trim()));
-  return [...new Set(written.filter((each) => each.getClientRects().length && contrast(each) < 4.5)
-    .map((each) => `${each.className} ${contrast(each).toFixed(1)}`))];
-})()
-"""

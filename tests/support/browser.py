@@ -141,3 +141,34 @@ class Tab:
             self.errors.append(json.dumps(told["params"]["exceptionDetails"]))
         if told.get("method") == "Log.entryAdded" and told["params"]["entry"]["level"] == "error":
             self.errors.append(f"{told['params']['entry']['text']} {told['params']['entry'].get('url', '')}")
+
+
+LEAVING = """
+[{page}.documentElement, ...{page}.querySelectorAll("main *:not(svg *, svg, .unseen, thead, thead *, .scroll)")]
+  .filter((each) => each.clientWidth && each.scrollWidth > each.clientWidth + 1)
+  .map((each) => `${{each.tagName}}.${{each.className}} ${{each.scrollWidth}} of ${{each.clientWidth}}`)
+"""
+"""What is wider than what it is in."""
+
+FAINT = """
+(() => {
+  const parts = (color) => color.match(/[\\d.]+/g).map(Number);
+  const light = (color) => parts(color).slice(0, 3).map((each) => each / 255)
+    .map((each) => (each <= 0.04045 ? each / 12.92 : ((each + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, each, index) => sum + each * [0.2126, 0.7152, 0.0722][index], 0);
+  const ground = (each) => {
+    for (; each; each = each.parentElement) {
+      const color = getComputedStyle(each).backgroundColor;
+      if ((parts(color)[3] ?? 1) > 0) return color;
+    }
+  };
+  const contrast = (each) => {
+    const [one, other] = [light(getComputedStyle(each).color), light(ground(each))].sort((a, b) => b - a);
+    return (one + 0.05) / (other + 0.05);
+  };
+  const written = [...document.querySelectorAll("body *")].filter((each) =>
+    !each.closest("svg") && [...each.childNodes].some((node) => node.nodeType === 3 && node.data.trim()));
+  return [...new Set(written.filter((each) => each.getClientRects().length && contrast(each) < 4.5)
+    .map((each) => `${each.className} ${contrast(each).toFixed(1)}`))];
+})()
+"""
