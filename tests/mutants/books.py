@@ -176,7 +176,7 @@ MUTANTS = [
     (
         "a field that nobody knows is read",
         f"{PACKAGE}/core/codec.py",
-        {"sorted(set(value) ^ set(fields))": "sorted(set(fields) - set(value))"},
+        {"sorted(set(value) ^ set(fields), ": "sorted(set(fields) - set(value), "},
         ("tests/unit/test_golden.py",),
     ),
     (
