@@ -93,8 +93,7 @@ def window(loaded: Range, number: int, start: Place, ends: Sequence[Place], size
         offsets = end.offsets.since(begin.offsets)
         estimate = None if size.average is None else round(offsets * size.average)
         left = loaded.end.offsets.since(end.offsets)
-        planned = Planned(batch, batches, about, tuple(end.offsets.values()), end.floor, offsets, left, estimate)
-        found.append(planned)
+        found.append(Planned(batch, batches, about, tuple(end.offsets.values()), end.floor, offsets, left, estimate))
     return found
 
 
@@ -136,8 +135,7 @@ class Tally:
     def plus(self, other: Self) -> Self:
         pairs = [(getattr(self, field.name), getattr(other, field.name)) for field in fields(self)]
         sums: list[Any] = [None if None in (one, more) else one + more for one, more in pairs]
-        once: list[Any] = [tuple(dict.fromkeys(each)) if isinstance(each, tuple) else each for each in sums]
-        return type(self)(*once)
+        return type(self)(*(tuple(dict.fromkeys(each)) if isinstance(each, tuple) else each for each in sums))
 
 
 STAYS: Final = {

@@ -489,21 +489,6 @@ def test_a_load_on_a_page_of_the_documents_is_one_that_can_be_parsed(page, code,
         exec(compile(code, dag.fileloc, "exec"), known)
 
 
-def test_a_small_dag_tells_somebody_that_a_load_is_behind_until_it_has_loaded(bench, dag_file, states, capsys):
-    [code] = [text for page, text in SNIPPETS if "on_failure_callback" in text]
-    edits = {'"orders", ["orders"]': f"{bench.load!r}, [{bench.topic!r}]", "100_000": "5"}
-    for old, new in edits.items():
-        assert code.count(old) == 1
-        code = code.replace(old, new)
-    dag = dag_file(code, "orders_lag.py")
-    bench.write(7)
-    assert states(dag.test()) == {"check": "failed"}
-    assert says(capsys.readouterr().out, "ALERT: ... orders ... 7 offsets ")
-    assert bench.dag().test().state == "success"
-    assert states(dag.test()) == {"check": "success"}
-    assert "ALERT" not in capsys.readouterr().out
-
-
 @pytest.mark.parametrize("words", sorted(words[1:] for words in COMMANDS if words[0] == "airflow"), ids=" ".join)
 def test_a_command_of_airflow_on_a_page_is_one_that_airflow_takes(words, airflow_home):
     from airflow.cli.cli_parser import get_parser

@@ -6,12 +6,15 @@ from pathlib import Path
 import pytest
 from airflow.sdk import DAG
 from support.dag_files import dags_of
+from support.messages import says
+from support.snippets import snippets
 
 from airflow_provider_orderedkafka import OrderedLoad, ordered_load
 from airflow_provider_orderedkafka.compat.airflow import has_asset_state
 from airflow_provider_orderedkafka.links import task_page
 
-EXAMPLES = Path(__file__).parents[2] / "dags"
+ROOT = Path(__file__).parents[2]
+EXAMPLES, METRICS = ROOT / "dags", ROOT / "docs" / "metrics.md"
 CONNECTION = "AIRFLOW_CONN_KAFKA_OF_PAGES"
 ORDERS = OrderedLoad("orders", ["orders", "refunds"], kafka_conn_id="kafka_of_pages", ledger="/ledgers")
 
@@ -83,3 +86,18 @@ def test_every_example_says_in_airflow_s_list_and_on_its_own_page_what_it_is(air
         assert {"orderedkafka"} < dag.tags <= {"orderedkafka", *kinds}, f"{name} has the tags {dag.tags}"
         assert [task.task_id for task in dag.tasks if task.task_id.count(".") and not task.doc_md] == []
     assert len({dag.description for dag in dags.values()}) == len({Path(dag.fileloc) for dag in dags.values()})
+
+
+def test_a_small_dag_tells_somebody_that_a_load_is_behind_until_it_has_loaded(bench, dag_file, states, capsys):
+    [code] = [text for _, text in snippets(METRICS, "python")]
+    edits = {'"orders", ["orders"]': f"{bench.load!r}, [{bench.topic!r}]", "100_000": "5"}
+    for old, new in edits.items():
+        assert code.count(old) == 1
+        code = code.replace(old, new)
+    dag = dag_file(code, "orders_lag.py")
+    bench.write(7)
+    assert states(dag.test()) == {"check": "failed"}
+    assert says(capsys.readouterr().out, "ALERT: ... orders ... 7 offsets ")
+    assert bench.dag().test().state == "success"
+    assert states(dag.test()) == {"check": "success"}
+    assert "ALERT" not in capsys.readouterr().out

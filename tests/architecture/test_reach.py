@@ -155,7 +155,15 @@ WHY = {
         *("starting.check_session", "starting.check_location", "starting.check_executors", "spark.shipped_names")
     },
     "what a plan does meanwhile": {
-        *("query.within", "spark.running_plans", "query._start", "engine.cores", "ordering.keep_order"),
+        *(
+            "query.within",
+            "query.spent",
+            "spark.running_plans",
+            "spark.time_of_tasks",
+            "query._start",
+            "engine.cores",
+            "ordering.keep_order",
+        ),
         *("attempt._writer", "spark.connect_to_the_jvm"),
     },
 }
