@@ -1,7 +1,4 @@
-"""The examples, each run as a user runs it, on topics of its own: real Kafka, real Spark.
-
-Three of them are loaded by `make test`, the others, each of which starts Spark once more, by `make faults`.
-"""
+"""The examples, run as a user runs them: real Kafka, real Spark. `make test` loads a few, `make faults` the others."""
 
 import json
 import os
