@@ -26,8 +26,10 @@ DOUBTS = ("dead_letters", "may_be_doubled", "may_be_out_of_order", "lost")
 """Counts of a report that are shown to people when they are not 0, and kept with the outcome."""
 
 COLUMNS = ("columns_added", "columns_left_out")
-COSTS = ("core_ms", "bytes_written", "files_written")
 """What of a report says what became of columns that a table lacked."""
+
+COSTS = ("core_ms", "bytes_written", "files_written")
+"""What of a report says what the load cost."""
 
 REPORTED = (
     *("range_id", "attempt", "limit_spent", "batches", "rows_read", "rows_emitted", "late", "replayed"),

@@ -9,13 +9,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Final, Literal, NamedTuple, Self
 
-from .batches import Progress
 from .codec import Document
 from .documents import Changes, Kind, Ledger, Outcome, Range, Report
 from .lifecycle import outcome_of
 from .order.cuts import Floor
 from .order.positions import Offsets, TopicPartition
 from .pacing import Pace, Verdict
+from .progress import Progress
 
 PARTITIONS_KEPT = 1_000
 RANGES_KEPT = 50

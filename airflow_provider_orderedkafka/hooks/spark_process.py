@@ -16,8 +16,9 @@ from pathlib import Path
 
 from ..compat.airflow import kerberos_ticket
 from ..compat.spark_submit import CONTAINER, DRIVER, EXIT_CODE, ON_KUBERNETES, ON_YARN
-from ..core.batches import STOP_SECONDS, Progress
+from ..core.batches import STOP_SECONDS
 from ..core.notation.secrets import masked
+from ..core.progress import Progress
 from ..errors import DocumentError, SettingError
 from .launching import interpreter, own_spark
 from .submission import BINARY, Command, Submission, kill_command

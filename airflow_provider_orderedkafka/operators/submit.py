@@ -12,11 +12,11 @@ from airflow.sdk import BaseOperator
 
 from ..compat.spark_submit import why_not_started
 from ..context import books_of, fails, ledger_asset, with_assets
-from ..core.batches import Progress
 from ..core.documents import REPORTED, Range, Report
 from ..core.lifecycle import ADVISE_AFTER, way_out
 from ..core.notation.secrets import masked
 from ..core.notation.spelling import arguments
+from ..core.progress import Progress
 from ..decoding.formats import has
 from ..errors import LifecycleError, SettingError, may_retry
 from ..hooks.launching import (

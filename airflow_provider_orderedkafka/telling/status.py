@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self
 from ..compat.airflow import asset_state, has_asset_state, lost_supervisor
 from ..context import SCHEME, ledger_asset, now_ms, run_of, tell
 from ..core import status
-from ..core.batches import Progress
 from ..core.documents import Ledger, Range, Report
 from ..core.lifecycle import parted
 from ..core.notation.secrets import masked
 from ..core.order.positions import Offsets
 from ..core.pacing import Verdict
+from ..core.progress import Progress
 from ..core.status import AuditRow, Status, Updater
 from ..job import Rows, job_of
 from ..load import OrderedLoad

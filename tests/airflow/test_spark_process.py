@@ -10,7 +10,8 @@ from dataclasses import replace
 import pytest
 from support.messages import naming
 
-from airflow_provider_orderedkafka.core.batches import MARK, STOP_SECONDS, Progress
+from airflow_provider_orderedkafka.core.batches import STOP_SECONDS
+from airflow_provider_orderedkafka.core.progress import MARK, Progress
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.hooks.spark_process import GRACE_SECONDS, SparkProcess, check_found
 from airflow_provider_orderedkafka.hooks.submission import Submission, submit_command

@@ -13,8 +13,8 @@ from support.plain import plain_range, plain_report
 
 from airflow_provider_orderedkafka import OrderedLoad
 from airflow_provider_orderedkafka.context import ledger_asset
-from airflow_provider_orderedkafka.core.batches import Progress
 from airflow_provider_orderedkafka.core.lifecycle import Action
+from airflow_provider_orderedkafka.core.progress import Progress
 from airflow_provider_orderedkafka.core.status import Status
 from airflow_provider_orderedkafka.loads.loading import CommitResult
 from airflow_provider_orderedkafka.outputs import IcebergOutput, KafkaOutput

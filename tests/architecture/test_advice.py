@@ -27,10 +27,10 @@ VALUES = {name: set(inspect.signature(made).parameters) for name, made in PUBLIC
 CALL = re.compile(rf"\b({'|'.join(VALUES)})\(")
 
 OF_OTHERS = """
-    apply_function batch_id commit_cadence default_args describe_cluster java_class max_batch_size max_messages
-    metrics_allow_list new_cluster order_time_day otel_port partition_lag_avg partition_lag_max partition_lag_min
-    post_submit_commands rewrite_data_files rollback_to_snapshot sequence_by spark_default statsd_exporter
-    synchronize_partitions track_driver_via_k8s_api yarn_track_via_rm_api
+    apply_function batch_id commit_cadence default_args describe_cluster java_class max_batch_size max_messages my_aws
+    metrics_allow_list new_cluster on_failure_callback order_time_day otel_port partition_lag_avg partition_lag_max
+    partition_lag_min post_submit_commands rewrite_data_files rollback_to_snapshot sequence_by spark_default
+    statsd_exporter synchronize_partitions track_driver_via_k8s_api yarn_track_via_rm_api
 """
 """What pages name of Airflow, Spark, Iceberg and others; and columns that a table makes."""
 

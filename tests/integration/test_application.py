@@ -16,8 +16,8 @@ from support.records import Record, Records
 from support.topics import Topics
 from support.transforms import unchanged
 
-from airflow_provider_orderedkafka.core.batches import Progress
 from airflow_provider_orderedkafka.core.documents import Destination, Report
+from airflow_provider_orderedkafka.core.progress import Progress
 
 CORES = 1_000
 EXAMPLE = Path(__file__).parents[2] / "spark_apps" / "enrich_orders.py"

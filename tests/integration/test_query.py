@@ -21,8 +21,9 @@ from support.ranges import whole_range
 from support.records import Records
 from support.topics import Topics
 
-from airflow_provider_orderedkafka.core.batches import Batch, Note, Progress, Tally
+from airflow_provider_orderedkafka.core.batches import Batch, Note, Tally
 from airflow_provider_orderedkafka.core.documents import Report
+from airflow_provider_orderedkafka.core.progress import Progress
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.spark.application import attempt
 from airflow_provider_orderedkafka.spark.application import report as reporting

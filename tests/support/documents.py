@@ -15,7 +15,6 @@ from airflow_provider_orderedkafka.core.batches import (
     Note,
     Overtaken,
     Planned,
-    Progress,
     Setup,
     Surplus,
     Tally,
@@ -45,6 +44,7 @@ from airflow_provider_orderedkafka.core.documents import (
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.core.pacing import WatcherState
+from airflow_provider_orderedkafka.core.progress import Progress
 from airflow_provider_orderedkafka.core.status import Backlog, BatchRow, RangeRow, Status
 from airflow_provider_orderedkafka.decoding.formats import Avro, Decode, Protobuf
 from airflow_provider_orderedkafka.job import Allow, Application, Job, Rows, Work

@@ -12,12 +12,10 @@ from airflow_provider_orderedkafka.core import lifecycle, status
 from airflow_provider_orderedkafka.core.batches import (
     SLICE_OFFSETS,
     WINDOW,
-    AttemptStart,
     Counts,
     Note,
     Planned,
     Tally,
-    progress,
     size_of,
     window,
 )
@@ -28,6 +26,7 @@ from airflow_provider_orderedkafka.core.order.marks import LogEnd, Seen, digest
 from airflow_provider_orderedkafka.core.order.planning import Planner
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.core.pacing import Verdict
+from airflow_provider_orderedkafka.core.progress import AttemptStart, progress
 from airflow_provider_orderedkafka.core.status import Status, Updater
 from airflow_provider_orderedkafka.job import Job, Work
 from airflow_provider_orderedkafka.loads import loading, mirror, previews, ranges, resolving

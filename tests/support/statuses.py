@@ -4,11 +4,11 @@ from dataclasses import replace
 from typing import Any
 
 from airflow_provider_orderedkafka.core import lifecycle, status
-from airflow_provider_orderedkafka.core.batches import Progress
 from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place, Span
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.core.pacing import Pace, Verdict
+from airflow_provider_orderedkafka.core.progress import Progress
 from airflow_provider_orderedkafka.core.status import AuditRow, Status, Updater
 from airflow_provider_orderedkafka.telling.status import LARGEST_EVENT, outlets
 from support.plain import plain_range, plain_report

@@ -8,8 +8,9 @@ import pytest
 from support.runs import a_range, place
 
 from airflow_provider_orderedkafka.compat.spark import READ, ROWS, SHUFFLED, RunningNode
-from airflow_provider_orderedkafka.core.batches import AttemptStart, Counts, Planned, Progress, Tally, Within, progress
+from airflow_provider_orderedkafka.core.batches import Counts, Planned, Tally
 from airflow_provider_orderedkafka.core.order.cuts import Floor
+from airflow_provider_orderedkafka.core.progress import AttemptStart, Progress, Within, progress
 from airflow_provider_orderedkafka.spark.application.report import SILENCE, ProgressPrinter, watching
 from airflow_provider_orderedkafka.spark.session.counting import UNIT, LastHeard, heard
 

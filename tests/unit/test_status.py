@@ -7,11 +7,11 @@ import pytest
 from support.plain import plain_range, plain_report
 
 from airflow_provider_orderedkafka.core import lifecycle, status
-from airflow_provider_orderedkafka.core.batches import Progress
 from airflow_provider_orderedkafka.core.documents import Ledger
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place, Span
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.core.pacing import Pace, Verdict
+from airflow_provider_orderedkafka.core.progress import Progress
 from airflow_provider_orderedkafka.core.status import LARGEST, Status, Updater
 
 FIRST, SECOND = TopicPartition("orders", 0), TopicPartition("orders", 1)

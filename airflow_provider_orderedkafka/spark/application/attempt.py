@@ -9,10 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from ...compat.spark import tasks_running, volatile
-from ...core.batches import STOP_SECONDS, Counts, Holding, Planned, Setup, Within
+from ...core.batches import STOP_SECONDS, Counts, Holding, Planned, Setup
 from ...core.documents import Destination, Ends, Range, Report
 from ...core.next_range import rows_left
 from ...core.notation.spelling import counted
+from ...core.progress import Within
 from ...errors import FencedError, OrderedKafkaError, SettingError, StateError
 from ...job import Job
 from ...kafka.clients.pools import ReadSettings

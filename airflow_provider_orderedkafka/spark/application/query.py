@@ -21,7 +21,8 @@ from time import monotonic, sleep
 from typing import TYPE_CHECKING, Final
 
 from ...compat.spark import be_interrupted, running_plans, time_of_tasks
-from ...core.batches import Planned, Within
+from ...core.batches import Planned
+from ...core.progress import Within
 from ...storage import local_path
 from ..lanes.frames import RangeFrames
 from ..session.counting import LastHeard, heard

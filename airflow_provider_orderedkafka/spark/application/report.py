@@ -7,12 +7,13 @@ from dataclasses import dataclass, fields
 from threading import Event, Lock, Thread
 from typing import Final, TextIO
 
-from ...core.batches import AttemptStart, Counts, Note, Planned, Progress, Tally, Within, progress, running
+from ...core.batches import Counts, Note, Planned, Tally
 from ...core.documents import Destination, Ends, Range, Report, costs
 from ...core.next_range import rows_left
 from ...core.notation.secrets import masked
 from ...core.notation.spelling import counted, shown_duration
 from ...core.notation.starts import Moment
+from ...core.progress import AttemptStart, Progress, Within, progress, running
 from ...errors import OrderedKafkaError
 
 WIDTH = 30

@@ -21,7 +21,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from ...compat.spark import READ, ROWS, SHUFFLED, RunningNode
-from ...core.batches import Within
+from ...core.progress import Within
 from ...errors import TaskFailedError
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
 
-from airflow_provider_orderedkafka.core.batches import Progress
+from airflow_provider_orderedkafka.core.progress import Progress
 from airflow_provider_orderedkafka.spark.application.command import read_arguments
 from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
 from airflow_provider_orderedkafka.storage import LocalState
