@@ -177,7 +177,7 @@ class IcebergTable(LakeTable[IcebergOutput]):
         there = {row["snapshot_id"]: row for row in found}
         commits = []
         while newest in there:
-            row, told = there[newest], there[newest]["summary"]
+            row, told = there[newest], there[newest]["summary"] or {}
             added = [int(told.get(name) or 0) for name in ADDED]  # null if it added none
             commits.append(Commit(row["snapshot_id"], row["parent_id"], told.get(MARK), *added))
             newest = row["parent_id"]

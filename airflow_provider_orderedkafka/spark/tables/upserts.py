@@ -229,9 +229,7 @@ class UpsertWriter(TableWriter):
         with self.frames.located(batch, rows, slices), _as_many_tasks_as_it_takes(self.frames.engine.session):
             emitted, changes = self._merged(columns.fit(rows), self.size(batch))
         found = replace(counted(), rows_emitted=emitted, changes=changes).plus(column_tally(columns))
-        return replace(
-            found, bytes_written=None, files_written=None
-        )  # of a merge, Spark does not say which commit it is
+        return replace(found, bytes_written=None, files_written=None)  # Spark does not say which commit is its merge
 
     def _merged(self, rows: "DataFrame", size: float | None) -> tuple[int, Changes]:
         table = self.output.lake
