@@ -57,6 +57,8 @@ def test_a_table_is_made_by_day_and_each_batch_is_one_commit_and_one_file_in_ord
     assert load.lake.sql(f"SELECT {ids} FROM {load.table}") == [{"rows": 90, "id": load.loaded.id}]
     files = load.files()
     assert [file.parent.name.partition("=")[0] for file in files] == ["order_time_day"] * 3
+    assert (report["files_written"], report["bytes_written"]) == (3, sum(file.stat().st_size for file in files))
+    assert report["core_ms"] > 0
     assert one_after_the_other(files.values()) == sorted(row for file in files.values() for row in file)
 
 
