@@ -253,7 +253,8 @@ def test_dead_letters_are_shown_and_loaded_again_once_they_can_be_read(
         assert main(["read", dead, "--bootstrap-servers", app.servers, "--headers", *arguments]) == 0
         return capsys.readouterr().out
 
-    assert says(shown("--format", "table"), f"{dead}[ ... from={source}[1]@2  range=r1  error=its value ... (json): ")
+    table = f"{dead}[ ... {source}[1]@2 ... r1 ... its value cannot be decoded (json): it is no JSON object"
+    assert says(shown("--format", "table"), table)
     letters = [json.loads(line) for line in shown().splitlines()]
     assert [each["from"] for each in letters] == [f"{source}[{n % 3}]@{n // 3}" for n in BAD]
     assert {each["range"] for each in letters} == {"r1"}

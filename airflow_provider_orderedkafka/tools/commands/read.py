@@ -37,7 +37,7 @@ AROUND: Final = 10
 """How many records are shown before and after the one that --around names, unless --limit says otherwise."""
 
 WIDEST: Final = 60
-"""Characters of a cell of a table: what is longer is cut there."""
+"""Characters of a cell of a table: what is longer is cut there, but for what a load says of a record."""
 
 _PLACE: Final = re.compile(r"(?P<topic>[A-Za-z0-9._-]+)\[(?P<partition>\d+)\]@(?P<offset>\d+)")
 _BAR_SECONDS: Final = 0.2
@@ -302,15 +302,17 @@ def _table(out: BinaryIO, _: "Batches", batches: "Iterable[RecordBatch]") -> Non
 
 
 def _cells(row: dict[str, Any]) -> dict[str, str]:
-    """What a table shows of a record: when and where it is, whether it is late, and then the rest."""
+    """When and where a record is, whether it is late, the rest, and last why it is a dead letter."""
     place = ("topic", "partition", "offset")
     cells = {"order_time": row.pop("order_time")} if "order_time" in row else {}
     if {*place} <= {*row}:
         cells["record"] = "{}[{}]@{}".format(*(row.pop(name) for name in place))
     if "late" in row:
         cells["late"] = "late" if row.pop("late") else ""
+    error = {"error": row.pop("error")} if "error" in row else {}
     texts = {name: value if isinstance(value, str) else json.dumps(value, default=str) for name, value in row.items()}
-    return cells | {name: text.replace("\n", "\\n")[:WIDEST] for name, text in texts.items()}
+    most = {"from": None, "range": None}
+    return cells | {name: text.replace("\n", "\\n")[: most.get(name, WIDEST)] for name, text in texts.items()} | error
 
 
 def _arrow(out: BinaryIO, reading: "Batches", batches: "Iterable[RecordBatch]") -> None:
