@@ -72,6 +72,14 @@ def test_a_session_is_started_once_in_the_background(monkeypatch: pytest.MonkeyP
     assert len(starts) == 1
 
 
+def test_what_a_session_has_spent_is_not_known_where_its_java_cannot_be_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = "airflow_provider_orderedkafka.spark.session.starting"
+    monkeypatch.setattr(f"{start}.start_session", lambda _: session("local[2]"))
+    for before in (True, False):
+        monkeypatch.setattr(f"{start}.context_runs", lambda before=before: before)
+        assert LazySession().spent() is None
+
+
 def test_on_a_terminal_spark_says_less_unless_it_was_asked_to_say_more(monkeypatch: pytest.MonkeyPatch) -> None:
     asked_nothing: Any = SimpleNamespace(contains=lambda _name: False)
     asked: Any = SimpleNamespace(contains=lambda name: name == "spark.log.level")

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import Thread
 from time import process_time_ns
 from types import MappingProxyType
@@ -62,7 +62,7 @@ class LazySession:
         self._settings = settings or {}
         self._coming: Future[SparkSession] | None = None
         self._ours = False
-        self._before = 0
+        self._before: int | None = 0
 
     def begin(self) -> None:
         """Start the session or use an active one, without waiting for it."""
@@ -80,8 +80,8 @@ class LazySession:
 
         In a session that was there before, it is counted from then on.
         """
-        of_jvm = time_of_driver(self.started())
-        return None if of_jvm is None else of_jvm + process_time_ns() - self._before
+        now = _spent(self.started())
+        return None if now is None or self._before is None else now - self._before
 
     def stop(self) -> None:
         """Stop the session if it was started here; one that is still starting ends with the process."""
@@ -98,8 +98,15 @@ class LazySession:
     def _start(self) -> "SparkSession":
         session = start_session(self._settings)
         check_session(session)
-        self._before = 0 if self._ours else (time_of_driver(session) or 0) + process_time_ns()
+        self._before = 0 if self._ours else _spent(session)
         return session
+
+
+def _spent(session: "SparkSession") -> int | None:
+    with suppress(Exception):  # no load fails because of a number
+        of_jvm = time_of_driver(session)
+        return None if of_jvm is None else of_jvm + process_time_ns()
+    return None
 
 
 @contextmanager
