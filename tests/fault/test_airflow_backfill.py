@@ -33,7 +33,7 @@ def test_a_backfill_loads_each_record_once_and_cleared_intervals_load_the_same_a
     assert times_of(hourly.rows(hourly.output)) == loaded
 
     hourly.write(5, MIDNIGHT + 2 * HOUR)  # late for an interval that is loaded: it lies in none of these
-    before = {run: rest.xcom("hourly", run, hourly.task_id("load")) for run in again}
+    before = {run: loads(rest, hourly, run) for run in again}
     for run in again:
         hourly.clear(run, "wait", downstream=True)
     for run in again:
@@ -41,8 +41,14 @@ def test_a_backfill_loads_each_record_once_and_cleared_intervals_load_the_same_a
     twice = times_of(hourly.rows(hourly.output)) - loaded
     assert twice == Counter(row.position for row in wanted if (row.order_time - MIDNIGHT) // HOUR in {2, 4})
     for run in again:
-        assert rest.xcom("hourly", run, hourly.task_id("load")) == before[run]
+        assert loads(rest, hourly, run) == before[run]
     assert rest.asset_state("orderedkafka://ledger/hourly", "ledger") is None
+
+
+def loads(rest, hourly, run):
+    """What the task that loads says of it, but for how long the processor worked, which differs each time."""
+    said = rest.xcom("hourly", run, hourly.task_id("load"))
+    return {name: value for name, value in said.items() if name != "core_ms"}
 
 
 def in_turns(rest, task):
