@@ -26,7 +26,7 @@ OLDEST = "3.1.8"
 REQUIREMENTS = (
     f"apache-airflow=={OLDEST}",
     *("pyspark==4.0.2", "pyspark-client==4.0.2", "--exclude-newer", "2026-03-12"),
-    *("--editable", str(ROOT)),
+    *("--editable", f"{ROOT}[airflow]"),
 )
 """The oldest Airflow, with what there was on the day of its release, and this checkout."""
 
