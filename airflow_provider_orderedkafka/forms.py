@@ -23,7 +23,7 @@ Form = Literal["load", "replay"]
 MARK: Final = "x-orderedkafka"
 TAKEN: Final = "x-orderedkafka-taken"
 FORMATS: Final = ("topic", "parquet", "delta", "iceberg")
-TIMES: Final = r"^(earliest|latest|committed:|-?[0-9]|\{)"
+TIMES: Final = "^(earliest|latest|committed:|-?[0-9]|[{])"
 """How a time begins. `resolve` says what is wrong with the rest: Airflow would show nothing but this pattern."""
 
 HOW: Final = "How"
