@@ -52,5 +52,5 @@ def test_all_commands_of_the_page_do_what_it_says(tmp_path):
     airflows = re.findall("`([^`]*AssetModel[^`]*)`", " ".join(PAGE.read_text("utf-8").split()))
     assert [says(told, line.removesuffix(" ...")) for line in airflows] == [True, True]
     assert says(told, "clean: 13,498 rows ... delta:")
-    assert re.search(r"^first +waiting +\S+ +0 ", told, re.MULTILINE)
+    assert re.search(r"^first +idle +\S+ +0 ", told, re.MULTILINE)
     assert "revision 2: committed first-incremental-" in told
