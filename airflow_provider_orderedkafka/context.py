@@ -192,7 +192,7 @@ def _run_type(context: "Context") -> str:
     return str(getattr(context.get("dag_run"), "run_type", "")).rpartition(".")[2].lower()
 
 
-def gives_way(dag_id: str | None) -> str | None:
+def queued_behind(dag_id: str | None) -> str | None:
     """Why a run of this DAG that only waits ends: another one is queued, and begins when it has ended; None if not."""
     if dag_id is None or not queued_runs(dag_id):
         return None

@@ -290,7 +290,7 @@ class _Group:
             load,
             spark,
             resolve.task_id,
-            own=_own(rows) if isinstance(spark, Service) else _application(load, rows, folder),
+            own=_application_file(rows) if isinstance(spark, Service) else _application(load, rows, folder),
             to=self.to,
             rows=rows,
             checkpoint=self.checkpoint,
@@ -311,13 +311,13 @@ def _in_the_dag(load: OrderedLoad) -> OrderedLoadGroup:
         ) from error
 
 
-def _own(rows: Rows) -> str:
+def _application_file(rows: Rows) -> str:
     return "" if rows.application is None else rows.application.file
 
 
 def _application(load: OrderedLoad, rows: Rows, folder: Path) -> str:
     """The path of a program of one's own: a relative one begins at the folder of the DAG file."""
-    file = _own(rows)
+    file = _application_file(rows)
     if not file or "://" in file or Path(file).is_absolute():
         return file
     path = folder / file

@@ -24,8 +24,8 @@ from .loads.loading import load as what_to_do
 from .locations import read_report, readable, report_location
 from .outputs import TEMPLATED, Output
 from .parsing import topic_assets
+from .reporting import metrics, status
 from .services import Launch, Service
-from .telling import metrics, status
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -141,7 +141,7 @@ def begin_attempt(context: "Context", load: OrderedLoad, resolve: str) -> None:
     ti = context["ti"]
     where, range_id = str(ti.xcom_pull(task_ids=resolve, key="checkpoint")), ti.xcom_pull(task_ids=resolve) or None
     if goes_on(ti):
-        _tell_failure(context, where)
+        _log_failure(context, where)
         return
     books = books_of(load.name, context, load.ledger)
     check_place(books, range_id, where)
@@ -161,7 +161,7 @@ def check_place(books: Books, range_id: str | None, where: str) -> None:
         )
 
 
-def _tell_failure(context: "Context", where: str) -> None:
+def _log_failure(context: "Context", where: str) -> None:
     """Log what the application's report says of its failure: what a service says may be no more than that it failed."""
     try:
         report = read_report(where)

@@ -205,7 +205,7 @@ def keep_work(checkpoint: str, name: str, text: str) -> None:
     _write(checkpoint, name, text)
 
 
-def is_there(location: str) -> bool | None:
+def exists(location: str) -> bool | None:
     """Whether a file in an object store, or at a `file:` URL, is there; None where that cannot be asked from here."""
     if urlsplit(location).scheme not in {*BUCKETS, "file"}:
         return None  # in an image, on a cluster

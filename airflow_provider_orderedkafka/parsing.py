@@ -155,12 +155,12 @@ def check_job(load: OrderedLoad, to: Output | str | None, rows: Any, mode: Kind 
     for name in () if job.kafka is None else job.kafka.producer:
         if (setting := misspelled(name)) is not None:
             raise SettingError(f"load {load.name!r}: KafkaOutput: producer has {name!r}: did you mean {setting!r}?")
-    if job.kafka is not None and job.kafka.create is not None and not topics_here(load, job):
+    if job.kafka is not None and job.kafka.create is not None and not topics_of_source_cluster(load, job):
         raise SettingError(
             f"load {load.name!r}: create= of a KafkaOutput on another cluster than the load's own, "
             f"{job.kafka.kafka_conn_id!r}: create its topics there, and leave create out"
         )
-    check_not_fed_back(load.name, load.subscription, dict.fromkeys(topics_here(load, job), "to"))
+    check_not_fed_back(load.name, load.subscription, dict.fromkeys(topics_of_source_cluster(load, job), "to"))
 
 
 def check_first_rows(load: OrderedLoad, rows: Rows, limit: int | None) -> None:
@@ -216,7 +216,7 @@ def check_audit(load: OrderedLoad, to: Output | str | None, rows: Rows) -> None:
             )
 
 
-def topics_here(load: OrderedLoad, job: Job) -> tuple[str, ...]:
+def topics_of_source_cluster(load: OrderedLoad, job: Job) -> tuple[str, ...]:
     """The topics that it writes to on the cluster that the load reads."""
     there = None if job.kafka is None else job.kafka.kafka_conn_id
     return job.topics if there in {None, load.kafka_conn_id} else ()

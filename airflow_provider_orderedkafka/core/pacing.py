@@ -137,16 +137,16 @@ def _decided(pace: Pace, situation: Situation, due: int | None) -> tuple[bool, s
     if situation.offsets == 0:
         return False, _nothing(situation, due)
     if pace.max_delay is not None and _at_once(pace, situation):
-        return True, f"{_there(situation)}, and the first run waits for no delay"
+        return True, f"{_available(situation)}, and the first run waits for no delay"
     if pace.enough is not None and situation.offsets >= pace.enough:
         enough = "" if pace.min_offsets is None else f", {pace.min_offsets:,} are enough"
-        return True, f"{_there(situation)}{enough}"
+        return True, f"{_available(situation)}{enough}"
     if pace.max_delay is not None and due is not None and situation.now >= due:
         over = f"the delay of {shown_duration(pace.max_delay)} ran out"
-        return True, f"{_there(situation, pace.min_offsets)}, and {over}"
+        return True, f"{_available(situation, pace.min_offsets)}, and {over}"
     none = "no delay is set" if pace.max_delay is None else "no record among them"
     delay = none if due is None else _delay(situation, due)
-    return False, f"{_there(situation, pace.min_offsets)}, {delay}" + _behind_transactions(situation)
+    return False, f"{_available(situation, pace.min_offsets)}, {delay}" + _behind_transactions(situation)
 
 
 def until(due: int, now: int) -> Verdict:
@@ -161,7 +161,7 @@ def _nothing(situation: Situation, due: int | None) -> str:
     return f"nothing to load{young}{delay}" + _behind_transactions(situation)
 
 
-def _there(situation: Situation, asked: int | None = None) -> str:
+def _available(situation: Situation, asked: int | None = None) -> str:
     if asked is not None:
         return f"{situation.offsets:,} of {asked:,} offsets are there"
     return f"{counted(situation.offsets, 'offset')} {'is' if situation.offsets == 1 else 'are'} there"

@@ -312,7 +312,7 @@ def committed(
     return replace(_with_ledger(status, ledger), lag=_after(status.lag, updater, report, left))
 
 
-def heard(status: Status, updater: Updater, report: Report, by: str) -> Status:
+def reported_late(status: Status, updater: Updater, report: Report, by: str) -> Status:
     """More is known of a range that the run `by` has committed."""
     row = _reported(_row(status, replace(updater, run=by), report.range), report)
     return _with(status, replace(row, state="committed"))

@@ -125,7 +125,7 @@ def check_rewind(ledger: Ledger, place: Place, topics: Mapping[str, str]) -> Non
     ahead = [p.at(offset) for p, offset in place.offsets.items() if offset > known.get(p, offset)]
     if ahead:
         raise LifecycleError(
-            f"load {ledger.load!r} makes upserts and has come to {_come_to(known, place)}: with a move to "
+            f"load {ledger.load!r} makes upserts and has come to {_already_loaded(known, place)}: with a move to "
             f"{', '.join(ahead[:SHOWN])} its table would lack what is left out; {ANEW} there"
         )
     _check_begun(ledger, place.offsets, "the ledger would go back")
@@ -137,5 +137,5 @@ def check_rewind(ledger: Ledger, place: Place, topics: Mapping[str, str]) -> Non
         )
 
 
-def _come_to(known: Offsets, place: Place) -> str:
+def _already_loaded(known: Offsets, place: Place) -> str:
     return ", ".join([p.at(known[p]) for p, offset in place.offsets.items() if offset > known.get(p, offset)][:SHOWN])

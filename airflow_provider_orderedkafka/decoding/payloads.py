@@ -284,7 +284,7 @@ def _writer(form: Format, registered: Registered) -> Writer:
     try:
         files = tuple(_named(*each) for each in (*registered.references, ("", registered.text)))
     except ValueError:  # it is the source, as some registries give it
-        return _own(form)
+        return _writer_of_schema(form)
     return ProtobufWriter.of(files, form.message, framed=True)
 
 
@@ -301,7 +301,7 @@ def _named(name: str, text: str) -> bytes:
     return bytes(file.SerializeToString())
 
 
-def _own(form: Protobuf) -> Writer:
+def _writer_of_schema(form: Protobuf) -> Writer:
     found = _given(form)
     if found is None:
         raise SettingError(

@@ -113,7 +113,7 @@ def check_fits(submission: Submission, job: Job, environment: Mapping[str, str])
     if not (settings / "spark-env.sh").exists():  # it may set anything
         java_of(whole)
         if not submission.clustered and not (job.rows.application and job.rows.application.file):
-            _check_formats(spark, submission, job, _said(submission, settings), whole)
+            _check_formats(spark, submission, job, _settings_text(submission, settings), whole)
     check_master(submission.master, whole)
 
 
@@ -148,7 +148,7 @@ def _packages(submission: Submission) -> str:
     return ",".join([submission.packages or "", str(submission.conf.get("spark.jars.packages", ""))])
 
 
-def _said(submission: Submission, settings: Path) -> str:
+def _settings_text(submission: Submission, settings: Path) -> str:
     """What files of settings say; spark-submit may read either of them."""
     files = [settings / DEFAULTS, *([Path(submission.properties_file)] if submission.properties_file else [])]
     return "\n".join(file.read_text("utf-8", errors="replace") for file in files if file.is_file())

@@ -38,7 +38,7 @@ def shipped_with(load: str, folder: Path, rows: Rows) -> Path | None:
         return None
     what = "arrow_transform" if rows.transform is None else "transform"
     module, _, function = rows.function.partition(":")
-    file, shipped = _beside(folder, module)
+    file, shipped = _module_file(folder, module)
     if file is None:
         _check_installed(f"load {load!r}: {what}={rows.function!r}", module, folder)
     else:
@@ -46,7 +46,7 @@ def shipped_with(load: str, folder: Path, rows: Rows) -> Path | None:
     return shipped
 
 
-def _beside(folder: Path, module: str) -> tuple[Path | None, Path | None]:
+def _module_file(folder: Path, module: str) -> tuple[Path | None, Path | None]:
     """The module's file beside the DAG, and what has to be shipped for it."""
     path = folder.joinpath(*module.split("."))
     file = next((each for each in (path.with_suffix(".py"), path / "__init__.py") if each.is_file()), None)

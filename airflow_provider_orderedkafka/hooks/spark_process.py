@@ -107,9 +107,9 @@ class SparkProcess:
         if self._submission.on_kubernetes:
             if found := ON_KUBERNETES.search(line):
                 self._name(found[1])
-            self._look_at_containers(line)
+            self._find_container(line)
 
-    def _look_at_containers(self, line: str) -> None:
+    def _find_container(self, line: str) -> None:
         """Look for the exit code of the driver's container: a sidecar has one, too."""
         if found := CONTAINER.search(line):
             self._container = found[1]

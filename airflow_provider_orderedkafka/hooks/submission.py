@@ -304,7 +304,7 @@ def rendered(asked: SparkSubmit, render: Callable[[Any], Any]) -> SparkSubmit:
 def submission(asked: SparkSubmit, context: "Context") -> Submission:
     """The submission, with Spark's settings for lineage; `SettingError` if it cannot work."""
     if asked.use_krb5ccache:
-        asked = replace(asked, principal=_of_the_ticket_cache(asked.principal))
+        asked = replace(asked, principal=_ticket_principal(asked.principal))
     way_out = (
         f"create it with `airflow connections add {asked.conn_id} --conn-type spark --conn-host 'local[*]'`, or "
         "name another one with spark=SparkSubmit('...')"
@@ -328,7 +328,7 @@ def lineage(asked: SparkSubmit, context: "Context") -> Mapping[str, Any]:
     return conf
 
 
-def _of_the_ticket_cache(principal: str | None) -> str:
+def _ticket_principal(principal: str | None) -> str:
     if not os.environ.get("KRB5CCNAME"):
         raise SettingError("use_krb5ccache=True needs KRB5CCNAME, the ticket cache, in the worker's environment")
     return kerberos_principal(principal)

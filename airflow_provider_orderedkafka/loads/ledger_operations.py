@@ -126,7 +126,7 @@ def preview(ledger: Ledger, place: Place, topics: Mapping[str, str] = NO_TOPICS)
     return "\n".join(
         [f"load {ledger.load} moves from revision {ledger.revision} to {ledger.revision + 1}:"]
         + [_move(partition, stands.get(partition), offset) for partition, offset in place.offsets.items()]
-        + _begins_anew(ledger.place.floor, place)
+        + _starts_over(ledger.place.floor, place)
         + ["Rows that are loaded again are written again; rows that are left out are never written."]
     )
 
@@ -285,7 +285,7 @@ def _positions(place: Place) -> list[str]:
     return found if len(found) <= SHOWN else [*found[:SHOWN], f"  and {counted(len(found) - SHOWN, 'more partition')}"]
 
 
-def _begins_anew(was: Floor, place: Place) -> list[str]:
+def _starts_over(was: Floor, place: Place) -> list[str]:
     anew = [partition for partition in place.offsets if place.floor.of(partition) < was.of(partition)]
     if not anew:
         return []

@@ -205,7 +205,7 @@ def commit(books: Books, range_id: str | None, mirror: Mirror) -> CommitResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class LateReport:
     """Word of a committed range: `more` rows may be doubled than its `outcome` had, and the `ledger` has them now."""
 
     ledger: Ledger
@@ -221,7 +221,7 @@ class Heard:
         )
 
 
-def hear(books: Books, ledger: Ledger, place: Callable[[str], str]) -> Heard | None:
+def late_report(books: Books, ledger: Ledger, place: Callable[[str], str]) -> LateReport | None:
     """Look once whether an overtaken attempt has left word of the range that was committed last, since it was."""
     last = next((each for each in reversed(ledger.outcomes) if each.kind == "committed"), None)
     report = None if last is None else books.report(place(last.range_id))
@@ -231,7 +231,7 @@ def hear(books: Books, ledger: Ledger, place: Callable[[str], str]) -> Heard | N
     if after == ledger:
         return None
     books.store.save(after, ledger)
-    return Heard(after, last, report, more)
+    return LateReport(after, last, report, more)
 
 
 def _name_ended(store: LedgerStore, key: str) -> None:

@@ -103,7 +103,7 @@ def resolve_interval(
             return _forgotten(key, again=again)
         if known.cover(times):
             reason = f"what lies {_between(times)} belongs to intervals that were claimed before"
-            return _not_again(reason, again=again)
+            return _refuse_or_skip(reason, again=again)
         _check_unclaimed(books.store.load, known, times)
     return resolve_own(books, planned, key, again=again, job=job, memory=memory)
 
@@ -122,10 +122,10 @@ def _between(times: Times) -> str:
 
 def _forgotten(key: str, *, again: bool) -> Resolved:
     reason = f"the range of {key!r} was committed, longer ago than the last {CLAIMS_KEPT:,} of this load"
-    return _not_again(reason, again=again)
+    return _refuse_or_skip(reason, again=again)
 
 
-def _not_again(reason: str, *, again: bool) -> Resolved:
+def _refuse_or_skip(reason: str, *, again: bool) -> Resolved:
     if again:
         raise LifecycleError(f"{reason}: it cannot be opened once more; load its offsets with a replay")
     return Resolved(Action.SKIP, reason)

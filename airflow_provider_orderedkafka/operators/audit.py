@@ -16,7 +16,7 @@ from ..loads.books import Books
 from ..loads.loading import committed_at
 from ..locations import local_root, read_report, reports_at
 from ..parsing import ELSEWHERE
-from ..telling import lineage, status
+from ..reporting import lineage, status
 from .submit import flow_of
 
 if TYPE_CHECKING:

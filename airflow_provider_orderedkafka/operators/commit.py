@@ -20,7 +20,7 @@ from ..loads.books import in_numbers
 from ..loads.loading import CommitResult, commit
 from ..outputs import Output
 from ..parsing import ELSEWHERE
-from ..telling import metrics, status
+from ..reporting import metrics, status
 
 if TYPE_CHECKING:
     from airflow.sdk import Context, XComArg

@@ -17,7 +17,7 @@ from ..job import Rows, job_of
 from ..load import Duration, OrderedLoad
 from ..outputs import DeltaOutput, IcebergOutput
 from ..parsing import ELSEWHERE, check_load, output_of
-from .submit import failed, own_words, process_of, submission_of, way_of
+from .submit import error_line, failed, process_of, submission_of, way_of
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -103,7 +103,7 @@ class TableMaintenanceOperator(BaseOperator):
         with tempfile.TemporaryDirectory(prefix="orderedkafka-") as folder:
             process = self._process = process_of(way, Path(folder))
             if code := process.run():
-                raise failed(f"the maintenance of {to.of}", process.output, code, own_words(process.output))
+                raise failed(f"the maintenance of {to.of}", process.output, code, error_line(process.output))
 
 
 def _table_of(load: OrderedLoad, to: Any, spark: Any) -> IcebergOutput | DeltaOutput:

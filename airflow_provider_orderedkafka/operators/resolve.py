@@ -21,13 +21,13 @@ from ..job import Job, Rows, Work, job_of
 from ..links import RangeLink
 from ..load import OrderedLoad
 from ..loads.books import Books, in_words, look
-from ..loads.loading import hear, place_of
+from ..loads.loading import late_report, place_of
 from ..loads.resolving import Resolved, replay_key, resolve, resolve_interval, resolve_own
 from ..locations import for_spark, keep_work, local_root
 from ..outputs import HAVE_IT_CREATED, TEMPLATED, Output
-from ..parsing import ELSEWHERE, check_first_rows, check_job, topics_here
+from ..parsing import ELSEWHERE, check_first_rows, check_job, topics_of_source_cluster
+from ..reporting import metrics, status
 from ..services import Service
-from ..telling import metrics, status
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -128,7 +128,7 @@ class ResolveOffsetRangeOperator(BaseOperator):
         options = self.hands_over.options(self.load, job) if isinstance(self.hands_over, Service) else None
         hook = OrderedKafkaHook(self.load.kafka_conn_id)
         if str(self.plan_only) == "True":
-            self._only_tell(context, hook, job)
+            self._dry_run(context, hook, job)
         resolved = modes[self.mode](context, hook, books_of(self.load.name, context, self.load.ledger), job)
         if resolved.action in {Action.KEEP, Action.TAKE_OVER}:
             self._make_ready(hook, resolved.job or job)
@@ -142,12 +142,12 @@ class ResolveOffsetRangeOperator(BaseOperator):
         self.log.info("%s", sentence)
         ti.xcom_push(key="range", value=resolved.range.to_text())
         ti.xcom_push(key="in_words", value=sentence)
-        self._tell_place(ti, resolved, resolved.range)
+        self._push_place(ti, resolved, resolved.range)
         if options is not None:
             ti.xcom_push(key="options", value=options)
         return resolved.range.id
 
-    def _tell_place(self, ti: Any, resolved: Resolved, loaded: Range) -> None:
+    def _push_place(self, ti: Any, resolved: Resolved, loaded: Range) -> None:
         """Say where the application keeps its state, and what else it has to know: where it was begun, if it was."""
         root = None if self.checkpoint is None else place_of(self.checkpoint, loaded.id, resolved.times)
         place = resolved.checkpoint or root
@@ -165,24 +165,24 @@ class ResolveOffsetRangeOperator(BaseOperator):
         ledger = look(books, mirror, partial(hook.first_look, self.load), self.load.subscription, home=home)
         most = asked(context).most
         check_first_rows(self.load, job.rows, most.rows)
-        ledger = self._heard(context, books, ledger)
+        ledger = self._with_late_report(context, books, ledger)
         planned = self._planned(hook, job, lambda seen: hook.plan(self.load, seen, most))
         return resolve(books, memory_of(books, context), ledger, planned, job, most=most)
 
-    def _heard(self, context: "Context", books: Books, ledger: Ledger) -> Ledger:
-        """The ledger, with what was heard of the last range since its commit; where that is lost, the load goes on."""
+    def _with_late_report(self, context: "Context", books: Books, ledger: Ledger) -> Ledger:
+        """The ledger, with what the last range reported since its commit; where that is lost, the load goes on."""
         root = self.checkpoint or local_root(self.load.name)
         try:
-            heard = hear(books, ledger, lambda range_id: place_of(root, range_id, 0))
+            late = late_report(books, ledger, lambda range_id: place_of(root, range_id, 0))
         except OrderedKafkaError as error:
             self.log.warning("%s: what was doubled since the last commit is not known: %s", self.load.name, error)
             return ledger
-        if heard is None:
+        if late is None:
             return ledger
-        self.log.warning("%s: %s", self.load.name, heard.sentence)
-        metrics.doubled(self.load.name, heard.more)
-        status.heard(context, self.load, heard)
-        return heard.ledger
+        self.log.warning("%s: %s", self.load.name, late.sentence)
+        metrics.doubled(self.load.name, late.more)
+        status.reported_late(context, self.load, late)
+        return late.ledger
 
     def _interval(self, context: "Context", hook: "OrderedKafkaHook", books: Books, job: Job) -> Resolved:
         times = interval_of(context, self.load.name)
@@ -219,7 +219,7 @@ class ResolveOffsetRangeOperator(BaseOperator):
     def _make_ready(self, hook: "OrderedKafkaHook", job: Job) -> None:
         create = None if job.kafka is None else job.kafka.create
         way_out = FILL_IN if "partitions" in fields_of(self.dag, "replay") else HAVE_IT_CREATED
-        for remark in hook.make_ready(topics_here(self.load, job), create, way_out):
+        for remark in hook.make_ready(topics_of_source_cluster(self.load, job), create, way_out):
             self.log.warning("%s: %s", self.load.name, remark)
 
     def _ends(self) -> tuple[Start, Start]:
@@ -234,7 +234,7 @@ class ResolveOffsetRangeOperator(BaseOperator):
             raise SettingError(f"load {self.load.name!r}: row_limit is an integer from 1 on, found {self.row_limit!r}")
         return int(text)
 
-    def _only_tell(self, context: "Context", hook: "OrderedKafkaHook", job: Job) -> NoReturn:
+    def _dry_run(self, context: "Context", hook: "OrderedKafkaHook", job: Job) -> NoReturn:
         if job.kafka is None or job.kafka.create is None:
             self._make_ready(hook, job)  # raises what the run would fail with
         target = job.table.of if job.table is not None else ", ".join(f"topic {topic!r}" for topic in job.topics)

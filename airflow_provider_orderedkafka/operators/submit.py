@@ -39,7 +39,7 @@ from ..loads.loading import Loading, place_of, stored_job
 from ..locations import for_spark, local_root, read_report, readable
 from ..outputs import Output
 from ..parsing import ELSEWHERE, check_job, no_checkpoint, topic_assets
-from ..telling import lineage, status
+from ..reporting import lineage, status
 
 if TYPE_CHECKING:
     from airflow.sdk import Context, XComArg
@@ -286,7 +286,7 @@ def _with_files(submission: Submission, folder: Path, file: Path | None, *, ship
 
 def explained(output: str, code: int | None, todo: Loading, report: Report | None) -> Exception:
     """The exception for a failed application: why it failed and, after some attempts, the ways out."""
-    told = own_words(output) if report is None or report.attempt != todo.attempt else report.error
+    told = error_line(output) if report is None or report.attempt != todo.attempt else report.error
     more = ""
     if todo.attempt >= ADVISE_AFTER and todo.range is not None:
         more = (
@@ -307,5 +307,5 @@ def failed(what: str, output: str, code: int | None, told: str | None, more: str
     return kind(f"{what} ended with exit code {code}: {why}{more}")
 
 
-def own_words(text: str) -> str | None:
+def error_line(text: str) -> str | None:
     return next((line for line in reversed(text.splitlines()) if line.partition(":")[0].endswith(".py")), None)

@@ -11,12 +11,12 @@ from airflow.sdk import BaseSensorOperator, PokeReturnValue
 from ..context import (
     books_of,
     fails,
-    gives_way,
     home_of,
     interval_of,
     is_by_hand,
     ledger_asset,
     now_ms,
+    queued_behind,
     refuse_backfill,
     skip,
     with_assets,
@@ -29,7 +29,7 @@ from ..forms import asked
 from ..load import OrderedLoad
 from ..loads.books import look, wait
 from ..parsing import ELSEWHERE
-from ..telling import metrics, status
+from ..reporting import metrics, status
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -98,7 +98,7 @@ class OffsetRangeSensor(BaseSensorOperator):
     def _defer(self, context: "Context", verdict: Verdict, ledger: Ledger | None) -> NoReturn:
         from ..triggers.offsets import OffsetRangeTrigger
 
-        dag_id = context["ti"].dag_id if self._gives_way else None
+        dag_id = context["ti"].dag_id if self._can_yield else None
         self.defer(
             trigger=OffsetRangeTrigger.waiting(self.load, ledger, self.poke_interval, verdict.due, dag_id),
             method_name="resume",
@@ -141,14 +141,14 @@ class OffsetRangeSensor(BaseSensorOperator):
         return verdict, ledger
 
     @property
-    def _gives_way(self) -> bool:
+    def _can_yield(self) -> bool:
         return self.wait == "scheduled" and self.kind == "incremental"
 
     def _asked(self, context: "Context", verdict: Verdict) -> Verdict:
         """The verdict for this run: one that somebody asked for goes on, any other lets it."""
-        if verdict.run or not self._gives_way:
+        if verdict.run or not self._can_yield:
             return verdict
         if is_by_hand(context) and asked(context).now is not False:
             return replace(verdict, run=True, reason=f"started by hand, so it waits for no more: {verdict.reason}")
-        behind = gives_way(context["ti"].dag_id)
+        behind = queued_behind(context["ti"].dag_id)
         return verdict if behind is None else replace(verdict, skip=True, reason=f"{behind}; {verdict.reason}")

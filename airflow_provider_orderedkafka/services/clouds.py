@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from ..core.notation.spelling import arguments
 from ..errors import SettingError
 from ..outputs import OPTIONS_VARIABLE
-from .service import ELSEWHERE, LABEL, Launch, Service, anew, check_public, named, over, provider
+from .service import ELSEWHERE, LABEL, Launch, Service, check_public, named, over, provider, runs_anew
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
@@ -220,7 +220,7 @@ class Glue(_OfAmazon):
             "concurrent_run_limit": 3,  # an attempt that is given up ends when the next one has begun
             "stop_job_run_on_kill": True,
             **self.waits,
-            **anew(GlueJobOperator),
+            **runs_anew(GlueJobOperator),
         }
         return self.made(GlueJobOperator, launch, asked)
 
@@ -403,7 +403,7 @@ class Databricks(Service):
             "run_name": f"orderedkafka-{launch.load}",
             "databricks_conn_id": self.conn_id,
             "deferrable": self.deferrable,
-            **anew(DatabricksSubmitRunOperator),
+            **runs_anew(DatabricksSubmitRunOperator),
         }
         return self.made(DatabricksSubmitRunOperator, launch, asked)
 

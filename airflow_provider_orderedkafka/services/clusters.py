@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ..core.notation.spelling import arguments
 from ..errors import SettingError
 from ..outputs import OPTIONS_VARIABLE
-from .service import ELSEWHERE, LABEL, Launch, Service, anew, named, over, provider
+from .service import ELSEWHERE, LABEL, Launch, Service, named, over, provider, runs_anew
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
@@ -125,6 +125,6 @@ class Livy(Service):
             "livy_conn_id": self.conn_id,
             "polling_interval": 10,
             "deferrable": self.deferrable,
-            **anew(LivyOperator),
+            **runs_anew(LivyOperator),
         }
         return self.made(LivyOperator, launch, asked)

@@ -22,7 +22,7 @@ from ..errors import SettingError
 from ..hooks.launching import kafka_options
 from ..job import LONGEST, Job, bundle_name
 from ..load import OrderedLoad
-from ..locations import is_there
+from ..locations import exists
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
@@ -126,7 +126,7 @@ class Service(ABC):
 
     def options(self, load: OrderedLoad, job: Job) -> str:
         """Kafka's settings as one word; `SettingError` where that would show a secret, or the code is not there."""
-        if is_there(self.bundle) is False:
+        if exists(self.bundle) is False:
             raise SettingError(
                 f"load {load.name!r}: {_name(self)} looks for this release's code at {self.bundle!r}, and it is not "
                 f"there: write it into a folder with `orderedkafka bundle code/`, and copy that to {self.code!r}"
@@ -190,7 +190,7 @@ def provider(service: Service) -> Iterator[None]:
         ) from error
 
 
-def anew(kind: type) -> dict[str, bool]:
+def runs_anew(kind: type) -> dict[str, bool]:
     """The arguments by which an operator takes no run that has succeeded, or has other arguments, for the next one."""
     return {"durable": False} if "durable" in parameters(kind) else {}
 

@@ -66,7 +66,7 @@ def _transformed(batch: "RecordBatch", function: RowFunction, kind: Any) -> "Rec
             raise
         except Exception as error:  # noqa: BLE001 - any error is this record's, and is reported with its position
             made.append([])
-            raised[number] = _told(error)
+            raised[number] = _described(error)
     rows, unfit = sound(made, lambda each: pa.array(each, pa.list_(kind)), pa.list_(kind))
     return _with_errors(with_source(batch).column(SOURCE), rows, {**unfit, **raised})
 
@@ -81,7 +81,7 @@ def _rows(found: Row | Iterable[Row] | None, names: set[str]) -> list[Row]:
     return rows
 
 
-def _told(error: Exception) -> str:
+def _described(error: Exception) -> str:
     from ..decoding.bad_records import message_of
 
     return f"{type(error).__name__}: {message_of(error)}"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from ..compat.airflow import StateOfAsset, asset_state
-from ..context import gives_way, is_active, ledger_asset, now_ms
+from ..context import is_active, ledger_asset, now_ms, queued_behind
 from ..core.documents import Ledger, Open
 from ..core.next_range import limit_spent
 from ..core.pacing import Remarks, Seen, Verdict, WatcherState, fired, noticed, silent, until
@@ -24,7 +24,7 @@ from ..load import OrderedLoad
 from ..loads.ledger import LedgerStore
 from ..loads.ledger_operations import ledger_of
 from ..locations import ledger_in, location_for
-from ..telling import metrics, status
+from ..reporting import metrics, status
 
 if TYPE_CHECKING:
     from ..hooks.ordered_kafka import OrderedKafkaHook
@@ -176,7 +176,7 @@ class OffsetRangeTrigger(BaseEventTrigger):
         if time.monotonic() - self._asked_at <= THOROUGH_SECONDS:
             return None
         self._asked_at = time.monotonic()
-        return gives_way(self.dag_id)
+        return queued_behind(self.dag_id)
 
     async def _watch(self, load: OrderedLoad) -> AsyncIterator[TriggerEvent]:
         """A watcher that returned would be started again at once, so this never does, whatever happens."""

@@ -7,7 +7,7 @@ from support.runs import a_range, a_report
 
 from airflow_provider_orderedkafka import Allow, DeltaOutput, FilesOutput, IcebergOutput, KafkaOutput, Rows
 from airflow_provider_orderedkafka.job import Job
-from airflow_provider_orderedkafka.telling import lineage
+from airflow_provider_orderedkafka.reporting import lineage
 
 pytest.importorskip("airflow.providers.openlineage", reason="it is not required")
 

@@ -95,11 +95,11 @@ def test_a_run_that_waits_asks_airflow_once_a_minute_whether_another_one_is_queu
     trigger._known, trigger._known_at, trigger._asked_at = ledger, clock.now, clock.now
     asked, queued = [], {}
 
-    def gives_way(dag_id):
+    def queued_behind(dag_id):
         asked.append(clock.now)
         return queued.get(dag_id)
 
-    monkeypatch.setattr(offsets, "gives_way", gives_way)
+    monkeypatch.setattr(offsets, "queued_behind", queued_behind)
     begun = clock.now
     while clock.now <= begun + MINUTES * (THOROUGH_SECONDS + POLL_SECONDS):
         wait(trigger, load)

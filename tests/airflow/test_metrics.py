@@ -13,9 +13,9 @@ from support.runs import a_range
 from airflow_provider_orderedkafka.compat.airflow import has_asset_state
 from airflow_provider_orderedkafka.core.batches import Overtaken
 from airflow_provider_orderedkafka.core.status import Status
+from airflow_provider_orderedkafka.reporting import metrics
 from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
 from airflow_provider_orderedkafka.storage import LocalState
-from airflow_provider_orderedkafka.telling import metrics
 from airflow_provider_orderedkafka.tools.commands.at_airflow import MetadataStore
 
 pytest.importorskip("statsd", reason="Airflow's extra of that name brings it")

@@ -19,7 +19,7 @@ from support.runs import a_range, a_report
 
 from airflow_provider_orderedkafka.compat.airflow import has_asset_state, stats
 from airflow_provider_orderedkafka.core.pacing import Lag
-from airflow_provider_orderedkafka.telling import metrics
+from airflow_provider_orderedkafka.reporting import metrics
 
 if find_spec("airflow.sdk.observability"):  # as a task's process begins; in 3.1 the first number does it
     makers = import_module("airflow.sdk.observability.metrics.stats_utils").get_stats_factory

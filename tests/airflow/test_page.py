@@ -21,7 +21,7 @@ from support.messages import says
 from airflow_provider_orderedkafka import OrderedLoad
 from airflow_provider_orderedkafka.compat.airflow import has_asset_state
 from airflow_provider_orderedkafka.context import ledger_asset
-from airflow_provider_orderedkafka.telling import status
+from airflow_provider_orderedkafka.reporting import status
 from broker import free_port
 
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason=MISSING)

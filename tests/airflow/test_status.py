@@ -18,7 +18,7 @@ from airflow_provider_orderedkafka.core.progress import Progress
 from airflow_provider_orderedkafka.core.status import Status
 from airflow_provider_orderedkafka.loads.loading import CommitResult
 from airflow_provider_orderedkafka.outputs import IcebergOutput, KafkaOutput
-from airflow_provider_orderedkafka.telling import status
+from airflow_provider_orderedkafka.reporting import status
 
 LOAD = OrderedLoad("orders", topics=["orders"])
 RANGE = plain_range()

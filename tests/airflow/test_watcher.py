@@ -240,7 +240,7 @@ def test_its_asset_keeps_it_beside_the_tasks_that_name_the_ledger(example):
     from airflow.dag_processing.collection import AssetModelOperation
     from airflow.serialization.serialized_objects import LazyDeserializedDAG
 
-    from airflow_provider_orderedkafka.telling.status import outlets
+    from airflow_provider_orderedkafka.reporting.status import outlets
 
     dag = LazyDeserializedDAG.from_dag(example("orders_watched"))
     collected = AssetModelOperation.collect({"orders_watched": dag}).assets

@@ -20,7 +20,18 @@ SPARK = (
 AT_AIRFLOW = ("compat", "compat.airflow", "compat.spark_submit")
 TOOLS = ("tools", "tools.doctor", "tools.commands", "tools.cli")
 AIRFLOW = (
-    *("provider_info", "locations", "context", "links", "plugins", "telling", "hooks", "parsing", "forms", "triggers"),
+    *(
+        "provider_info",
+        "locations",
+        "context",
+        "links",
+        "plugins",
+        "reporting",
+        "hooks",
+        "parsing",
+        "forms",
+        "triggers",
+    ),
     *("assets", "sensors", "services", "launch", "operators", "dag", "__init__"),
 )
 

@@ -22,7 +22,7 @@ from support.topics import Topics
 
 from airflow_provider_orderedkafka.core import lifecycle
 from airflow_provider_orderedkafka.core.documents import Upsert
-from airflow_provider_orderedkafka.loads.loading import hear
+from airflow_provider_orderedkafka.loads.loading import late_report
 from airflow_provider_orderedkafka.locations import read_report
 from airflow_provider_orderedkafka.outputs import FilesOutput
 from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
@@ -162,7 +162,7 @@ def test_what_an_attempt_adds_to_a_topic_that_another_one_has_finished_is_counte
     first.thaw()
     assert first.wait() == FENCED, first.log()[-3000:]
     doubled = sum(records.ends(frozen.output).values()) - there
-    [found], heard = load.audit().ranges, hear(books, ledger, lambda _: str(load.checkpoint))
-    assert heard is not None
-    assert found.compared.counts["doubled"] == doubled <= load.report().may_be_doubled == heard.more == LARGE
+    [found], late = load.audit().ranges, late_report(books, ledger, lambda _: str(load.checkpoint))
+    assert late is not None
+    assert found.compared.counts["doubled"] == doubled <= load.report().may_be_doubled == late.more == LARGE
     assert any(f"{LARGE:,} rows" in line for line in list(found.lines())[1:])

@@ -14,7 +14,7 @@ from airflow_provider_orderedkafka.core.commits import IDENTITY
 from airflow_provider_orderedkafka.kafka.provenance import ORDINAL, SEQUENCE, SOURCE
 from airflow_provider_orderedkafka.kafka.write.writing import partitions_of
 from airflow_provider_orderedkafka.spark.lanes.engine import Engine
-from airflow_provider_orderedkafka.spark.session.counting import results, telling
+from airflow_provider_orderedkafka.spark.session.counting import each_partition, results
 from airflow_provider_orderedkafka.spark.session.plans import PlanFacts
 from airflow_provider_orderedkafka.spark.session.starting import LazySession
 
@@ -62,7 +62,7 @@ def test_each_number_is_the_work_of_a_task(engine: Engine) -> None:
         yield 1
         return [3 * number for batch in numbers for number in batch.column(0).to_pylist()]
 
-    assert results(telling(engine.numbers(3), tripled)) == [[0], [3], [6]]
+    assert results(each_partition(engine.numbers(3), tripled)) == [[0], [3], [6]]
 
 
 def test_the_parts_of_a_frame_are_read_in_order_and_some_of_them_alone(engine: Engine) -> None:

@@ -23,7 +23,7 @@ MUTANTS = [
     (
         "what is loaded again replaces other records",
         MERGE,
-        {'{of_record(_new, _there)}" if self.again': '{of_record(_new, _there)}" if False'},
+        {'{of_record(_new, _target)}" if self.again': '{of_record(_new, _target)}" if False'},
         LAW,
     ),
     (

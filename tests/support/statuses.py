@@ -10,7 +10,7 @@ from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPar
 from airflow_provider_orderedkafka.core.pacing import Pace, Verdict
 from airflow_provider_orderedkafka.core.progress import Progress
 from airflow_provider_orderedkafka.core.status import AuditRow, Status, Updater
-from airflow_provider_orderedkafka.telling.status import LARGEST_EVENT, outlets
+from airflow_provider_orderedkafka.reporting.status import LARGEST_EVENT, outlets
 from support.plain import plain_range, plain_report
 
 DISK_IS_FULL = "the disk is full: free some space"

@@ -24,7 +24,7 @@ from airflow_provider_orderedkafka.core.lifecycle import (
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets
 from airflow_provider_orderedkafka.errors import LifecycleError
-from airflow_provider_orderedkafka.loads.loading import hear
+from airflow_provider_orderedkafka.loads.loading import late_report
 from airflow_provider_orderedkafka.locations import read_report
 from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
 from airflow_provider_orderedkafka.storage import LocalState
@@ -85,7 +85,7 @@ def test_what_an_overtaken_attempt_left_after_the_commit_is_heard_once_and_kept_
     [before], books = world.ledger.outcomes, replace(world.run("d/b").books, report=read_report)
 
     def heard():
-        return hear(books, world.ledger, lambda name: str(tmp_path / name))
+        return late_report(books, world.ledger, lambda name: str(tmp_path / name))
 
     assert heard() is None
     left.put_overtaken(Overtaken(1, 1, rows))

@@ -245,7 +245,7 @@ OF_OPTIONS = {
 def test_each_setting_of_source_sink_and_attempt_says_whether_it_shapes_rows_or_their_places():
     for kind, decided in DECIDED.items():
         assert decided.keys() == {field.name for field in fields(kind)}
-    beside = [each for each in APPLICATION_SOURCE.options if each.beside_range or each.parse is None]
+    beside = [each for each in APPLICATION_SOURCE.options if each.with_range or each.parse is None]
     assert {each.name for each in (*beside, *APPLICATION_SINK.options)} == OF_OPTIONS.keys()
     for kind, name in filter(None, [*OF_OPTIONS.values(), *(by for each in DECIDED.values() for by in each.values())]):
         assert name in {field.name for field in fields(kind)}

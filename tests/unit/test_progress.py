@@ -12,7 +12,7 @@ from airflow_provider_orderedkafka.core.batches import Counts, Planned, Tally
 from airflow_provider_orderedkafka.core.order.cuts import Floor
 from airflow_provider_orderedkafka.core.progress import AttemptStart, Progress, Within, progress
 from airflow_provider_orderedkafka.spark.application.report import SILENCE, ProgressPrinter, watching
-from airflow_provider_orderedkafka.spark.session.counting import UNIT, LastHeard, heard
+from airflow_provider_orderedkafka.spark.session.counting import UNIT, LastProgress, task_progress
 
 NARROW = 80
 
@@ -180,20 +180,20 @@ SHUFFLE = RunningNode("Exchange hashpartitioning(key#2, 2), REPARTITION_BY_NUM",
     ids=["to a table", "by one writer", "by several", "several rows each", "in one task", "nothing yet", "no batch"],
 )
 def test_how_far_a_batch_is_by_what_spark_has_counted(nodes: list[RunningNode], expected: Within | None) -> None:
-    assert heard([[RunningNode("Scan text", {ROWS: 1})], nodes], 100_000) == expected
+    assert task_progress([[RunningNode("Scan text", {ROWS: 1})], nodes], 100_000) == expected
 
 
 @pytest.mark.parametrize("ended", [0, 15, 20, 21])
 @pytest.mark.parametrize("nodes", [[SLICES, RECORDS, WRITING], [SLICES, WRITING]], ids=["by writers", "in one task"])
 def test_what_a_task_came_to_as_it_ended_is_no_row_that_was_written(nodes: list[RunningNode], ended: int) -> None:
     """One that ended before Spark has counted its row takes nothing from the others for long."""
-    found = heard([nodes], 100_000, ended)
+    found = task_progress([nodes], 100_000, ended)
     assert found is not None
     assert (found.written if RECORDS in nodes else found.read) == max(20 - ended, 0) * UNIT
 
 
 def test_what_was_heard_of_a_batch_is_said_of_no_other() -> None:
-    heard_of, some = LastHeard(), Within(0.5, 50, 40)
+    heard_of, some = LastProgress(), Within(0.5, 50, 40)
     assert heard_of.of(1, None) == Within()
     assert heard_of.of(1, some) == heard_of.of(1, None) == some
     assert heard_of.of(2, None) == Within()
@@ -202,6 +202,6 @@ def test_what_was_heard_of_a_batch_is_said_of_no_other() -> None:
 
 
 def test_more_rows_than_offsets_are_no_more_than_the_whole_batch() -> None:
-    found = heard([[RECORDS]], 10_000)
+    found = task_progress([[RECORDS]], 10_000)
     assert found is not None
     assert found.share == 1

@@ -167,17 +167,17 @@ def _check_given(called: str, given: Mapping[str, Any], taken: Sequence[Paramete
     own = [each for each in taken if each.name != "self" and each.kind not in _MANY]
     missing = [each.name for each in own if each.default is each.empty and each.name not in given]
     if missing:
-        said = "".join(f" {name}: {_said(name, about)}" for name in missing)
+        said = "".join(f" {name}: {_first_sentence(name, about)}" for name in missing)
         raise SettingError(f"{called}() needs {' and '.join(f'{name}=' for name in missing)}.{said}")
     for each in own:
         value = given.get(each.name, each.default)
         for kind, (fits, expected) in _KINDS.items():
             if each.annotation in (kind, kind | None) and not fits(value) and value is not each.default:
-                said = f"{expected}, found {value!r}. {_said(each.name, about)}"
+                said = f"{expected}, found {value!r}. {_first_sentence(each.name, about)}"
                 raise SettingError(f"{called}: {each.name} must be {said}".rstrip(". "))
 
 
-def _said(name: str, about: str) -> str:
+def _first_sentence(name: str, about: str) -> str:
     """The first sentence of what a docstring says of a parameter."""
     found = re.search(rf":param {name}: (.*?\.)(?=\s|$)", about, re.DOTALL)
     return " ".join(found[1].replace("`", "").split()) if found else ""

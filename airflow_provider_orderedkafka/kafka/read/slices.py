@@ -107,11 +107,11 @@ def _batches(whole: Slice, settings: ReadSettings) -> Sequence[BatchSize]:
     with _seen.held() as kept:
         found = kept.setdefault(key_in(kept, settings.kafka), {})
     if topic not in found:
-        found[topic] = list(_looked(KafkaLog(settings.kafka, settings.isolation, settings.deadline), longest))
+        found[topic] = list(_sampled(KafkaLog(settings.kafka, settings.isolation, settings.deadline), longest))
     return found[topic]
 
 
-def _looked(log: KafkaLog, stretches: Sequence[Stretch]) -> Iterator[BatchSize]:
+def _sampled(log: KafkaLog, stretches: Sequence[Stretch]) -> Iterator[BatchSize]:
     for partition, start, end, *_ in stretches:
         found = log.batch_at(partition, (start.offset + end.offset) // 2, end.offset)
         if found is not None:

@@ -89,7 +89,7 @@ def find_faults(rows: Rows, targets: Targets) -> dict[int, str]:
 Findings = Iterator[tuple[Any, Reason]]
 
 
-def _own(rows: Rows, _aims: Aims) -> Findings:
+def _marked(rows: Rows, _aims: Aims) -> Findings:
     if rows.errors is not None:
         yield ~nulls(rows.errors), lambda index: str(rows.errors[index].as_py())
 
@@ -189,4 +189,4 @@ def _epoch(rows: Rows, aims: Aims) -> Findings:
         )
 
 
-_RULES: Final = (_own, _topic, _partition, _size, _key, _headers, _timestamp, _epoch)
+_RULES: Final = (_marked, _topic, _partition, _size, _key, _headers, _timestamp, _epoch)

@@ -63,7 +63,7 @@ class Attempt:
 
         `prepare` checks source and output once the lease is held; its errors are reported, too.
         """
-        self._lease.acquire(_tell_waiting)
+        self._lease.acquire(_print_waiting)
         self._checkpoint.hold(self._lease.term)
         done = already_loaded(self._checkpoint, loaded)  # by the attempt that was waited for
         if done is not None:
@@ -250,7 +250,7 @@ def _unfinished(loaded: Range, counts: Counts | None) -> OrderedKafkaError | Non
     )
 
 
-def _tell_waiting(holding: Holding) -> None:
+def _print_waiting(holding: Holding) -> None:
     print(
         f"waiting for attempt {holding.attempt} (process {holding.process} on {holding.machine}) to end: at most "
         f"{LEASE:.0f} s after its last heartbeat",
@@ -296,7 +296,7 @@ class Loader:
         found = already_loaded(checkpoint, loaded)
         if found is None:
             found = self._attempted(loaded, checkpoint)
-        _tell(loaded, found, self._arguments.report)
+        _print_report(loaded, found, self._arguments.report)
         return found
 
     def _attempted(self, loaded: Range, checkpoint: Checkpoint) -> Report:
@@ -309,7 +309,7 @@ class Loader:
         except OrderedKafkaError as error:
             found = None if isinstance(error, FencedError) else checkpoint.report()
             if found is not None:
-                _tell(loaded, found, self._arguments.report)
+                _print_report(loaded, found, self._arguments.report)
             raise
 
     def _writer(self, loaded: Range, checkpoint: Checkpoint) -> Writer:
@@ -337,7 +337,7 @@ class Loader:
         return open_state(location, None if local_path(location) is not None else self._spark.started())
 
 
-def _tell(loaded: Range, found: Report, copy: str | None) -> None:
+def _print_report(loaded: Range, found: Report, copy: str | None) -> None:
     if copy is not None:
         try:
             Path(copy).write_text(found.to_text(), "utf-8")

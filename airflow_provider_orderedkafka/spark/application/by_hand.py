@@ -29,7 +29,7 @@ from ...kafka.lookup.topics import show_place
 from ...loads import ranges
 from ...loads.books import Books, look, wait
 from ...loads.ledger import LEDGER, LedgerStore, Revisions
-from ...loads.loading import commit, hear, load
+from ...loads.loading import commit, late_report, load
 from ...loads.resolving import resolve
 from ...storage import State
 from ..connector.stream import terms_of
@@ -134,9 +134,9 @@ def _next_range(books: Books, arguments: Arguments, kafka: Kafka) -> tuple[Range
     now = books.now()
     first = partial(ranges.first_look, kafka, terms, now)
     ledger = look(books, Alone(options.kafka, options.commit_group), first, terms.subscription, home=None)
-    if (heard := hear(books, ledger, str)) is not None:
-        print(heard.sentence, flush=True)
-        ledger = heard.ledger
+    if (late := late_report(books, ledger, str)) is not None:
+        print(late.sentence, flush=True)
+        ledger = late.ledger
     verdict = wait(books, ledger, terms.row_limit)
     if verdict is None and terms.pace != Pace():
         verdict = ranges.verdict(kafka, terms, ledger, now)

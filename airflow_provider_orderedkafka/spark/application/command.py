@@ -239,7 +239,7 @@ def _work(found: argparse.Namespace, for_sink: Mapping[str, str]) -> Work:
     word: str = found.work
     if word.startswith(PACKED):
         return Work.from_text(unpacked(word))
-    text = _beside(word.removeprefix(AT)) if word.startswith(AT) else _file(word)
+    text = _text_at(word.removeprefix(AT)) if word.startswith(AT) else _file(word)
     return Work.from_text(text)
 
 
@@ -251,7 +251,7 @@ def _file(path: str) -> str:
         raise SettingError(f"--work must be a word of Airflow's, or a path, found {path[:80]!r}: {why}") from error
 
 
-def _beside(location: str) -> str:
+def _text_at(location: str) -> str:
     """What lies at a location, read with Spark's own file system where it is not this machine's."""
     from ..session.starting import lent_session
     from ..state.checkpoint import open_state

@@ -25,7 +25,7 @@ from ...core.batches import Planned
 from ...core.progress import Within
 from ...storage import local_path
 from ..lanes.frames import RangeFrames
-from ..session.counting import LastHeard, heard
+from ..session.counting import LastProgress, task_progress
 from ..session.starting import LOCAL, in_background
 from ..state.checkpoint import Checkpoint
 
@@ -52,7 +52,7 @@ class Query:
         self._name = f"orderedkafka: range {frames.loaded.id}"
         self._lock = Lock()
         self._running: StreamingQuery | None = None
-        self._heard = LastHeard()
+        self._last = LastProgress()
         self._job, self._spent = -1, 0
 
     def run(self, window: Sequence[Planned], loop: "BatchLoop") -> None:
@@ -93,8 +93,8 @@ class Query:
         known = [stage for stage in stages if stage is not None]
         tasks = (sum(s.numTasks for s in known), sum(s.numCompletedTasks for s in known)) if known else (None, None)
         ended = max(known, key=lambda stage: stage.stageId).numCompletedTasks if known else 0
-        now = heard(running_plans(session), planned.offsets, ended) if written else Within()
-        return replace(self._heard.of(planned.batch, now), tasks=tasks[0], tasks_done=tasks[1])
+        now = task_progress(running_plans(session), planned.offsets, ended) if written else Within()
+        return replace(self._last.of(planned.batch, now), tasks=tasks[0], tasks_done=tasks[1])
 
     def spent(self) -> int:
         """Nanoseconds of processor time that other JVMs than the driver's have taken for its tasks so far."""

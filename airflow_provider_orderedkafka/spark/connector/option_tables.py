@@ -50,7 +50,7 @@ class Option:
     in_application: str = ""
     elsewhere: str = ""
     stream_only: bool = False
-    beside_range: bool = False
+    with_range: bool = False
 
     @property
     def shown(self) -> str:
@@ -200,8 +200,8 @@ _OUTAGE: Final = "outages are waited out without it; leave it out"
 
 SOURCE: Final = OptionTable(
     (
-        Option("kafka.*", None, "how", _KAFKA_HELP, beside_range=True),
-        Option(*("sliceOffsets", count, "how", _SLICES_HELP, str(SLICE_OFFSETS)), beside_range=True),
+        Option("kafka.*", None, "how", _KAFKA_HELP, with_range=True),
+        Option(*("sliceOffsets", count, "how", _SLICES_HELP, str(SLICE_OFFSETS)), with_range=True),
         Option("subscribe", subscription, "topics", "topics, separated by commas"),
         Option("subscribePattern", subscription, "topics", "a regular expression that matches whole names"),
         Option("assign", subscription, "topics", 'partitions by topic: `{"orders": [0, 1]}`'),
@@ -209,7 +209,7 @@ SOURCE: Final = OptionTable(
             *("range", range_document, "topics"),
             "a range document, as JSON, packed, or as a path: it says what to read, from where to where, and how",
             elsewhere="give the range with --range",
-            beside_range=True,
+            with_range=True,
         ),
         Option(
             *("startingOffsets", parse_start, "span"),

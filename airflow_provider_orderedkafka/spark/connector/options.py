@@ -58,7 +58,7 @@ def parse_options(
     if loaded is not None:
         values["range"] = loaded
     if "range" in values:
-        return _beside_range(kafka, values)
+        return _of_range(kafka, values)
     _check(values, stream=stream)
     kind = next(name for name in SUBSCRIPTIONS if name in values)
     default = "latest" if stream else "earliest"
@@ -108,8 +108,8 @@ def _check(values: Mapping[str, Any], *, stream: bool) -> None:
         )
 
 
-def _beside_range(kafka: KafkaConfig, values: Mapping[str, Any]) -> SourceOptions:
-    if odd := sorted(set(values) - {option.name for option in SOURCE.options if option.beside_range}):
+def _of_range(kafka: KafkaConfig, values: Mapping[str, Any]) -> SourceOptions:
+    if odd := sorted(set(values) - {option.name for option in SOURCE.options if option.with_range}):
         raise SettingError(f"option {odd[0]!r} cannot be combined with 'range', which sets it: leave it out")
     loaded: Range = values["range"]
     return SourceOptions(

@@ -138,7 +138,7 @@ class Cluster:
     def check_logs(self, loaded: Range) -> None:
         """Raise `DataLossError` if a log was truncated since the range was planned, before its end."""
         logs = compared(self.kafka, loaded.end, loaded.end.offsets)
-        check_logs(loaded.end, logs, of_a_range(loaded), loaded.start)
+        check_logs(loaded.end, logs, end_of_range(loaded), loaded.start)
 
     def _found(self, subscription: Subscription) -> Discovery:
         found = self.kafka.discover(subscription)
@@ -148,7 +148,7 @@ class Cluster:
         return found
 
 
-def of_a_range(loaded: Range) -> WayOut:
+def end_of_range(loaded: Range) -> WayOut:
     return WayOut(
         f"the end of range {loaded.id!r}",
         "",

@@ -30,7 +30,7 @@ from ...outputs import KafkaOutput, check_not_fed_back
 from ..connector.options import settings_of
 from ..connector.reading import read_batches, read_records
 from ..ordering import default_writers
-from ..session.counting import results, telling
+from ..session.counting import each_partition, results
 from ..session.plans import PlanFacts
 from .engine import TASKS_FOR_A_CORE
 from .frames import Letters, RangeFrames
@@ -100,7 +100,7 @@ class DirectWriter(Writer):
         packed = [pickle.dumps(share) for share in self._shares(batch, before.landed)]
         tasks = self.frames.engine.numbers(len(packed))
         written, total = Written(), Tally()
-        for found, tally in results(telling(tasks, partial(_task, work, packed)), len(packed)):
+        for found, tally in results(each_partition(tasks, partial(_task, work, packed)), len(packed)):
             written, total = written + found, total.plus(tally)
         return total.plus(batch_tally(note, before, written))
 
@@ -148,7 +148,7 @@ class Read:
     def _missing(self, slice_: Slice, settings: ReadSettings, landed: Landed) -> Iterator[Any]:
         work, tally = self.work, ReadTally()
         read = read_records if work.making.idle else read_batches
-        batches = self._looked_at(read(slice_, settings, tally))
+        batches = self._counted(read(slice_, settings, tally))
         if not work.making.idle:
             batches = self._made(batches)
         batches = trimmed(batches, work.surplus)
@@ -177,7 +177,7 @@ class Read:
                 yield whole_records(bad)
             yield rows
 
-    def _looked_at(self, batches: Iterator[Any]) -> Iterator[Any]:
+    def _counted(self, batches: Iterator[Any]) -> Iterator[Any]:
         for batch in batches:
             self.seen += batch.num_rows
             self.tally = self.tally.plus(Tally(may_be_out_of_order=misplaced(batch, self.work.placement)))

@@ -16,7 +16,7 @@ from ...kafka.provenance import ORDINAL
 from ...kafka.replay.landed import Landed, LandedFilter, RowsPerRecord
 from ...kafka.replay.replays import BegunBatch, NotedOutputs, Outputs, Replay, find_landed
 from ...kafka.write.settings import WriteSettings, Written, written_columns
-from ..session.counting import TaskCounter, results, telling
+from ..session.counting import TaskCounter, each_partition, results
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -179,7 +179,7 @@ def _missing(
 
 def written_by_tasks(rows: "DataFrame", settings: WriteSettings) -> "DataFrame":
     """What each task writes, once `total` runs it."""
-    return telling(rows.select(*written_columns(rows.dtypes, settings)), partial(_write_all, settings))
+    return each_partition(rows.select(*written_columns(rows.dtypes, settings)), partial(_write_all, settings))
 
 
 def total(rows: "DataFrame") -> Written:

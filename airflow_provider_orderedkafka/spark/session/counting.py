@@ -7,8 +7,8 @@
 It is an accumulator of Spark. A task that fails reports nothing; and where Spark does a piece twice (to sample what it
 will sort, or for both sides of a union) the piece counts once, with its highest count.
 
-    results(telling(frame, work))        on the driver: what `work` returned in each task
-    heard(running_plans(session), ...)   on the driver, meanwhile: how far the tasks are
+    results(each_partition(frame, work))        on the driver: what `work` returned in each task
+    task_progress(running_plans(session), ...)   on the driver, meanwhile: how far the tasks are
 
 A task of Python can report nothing while it works but by its rows, which Spark counts and its executors' heartbeats
 bring to the driver. So a task that `work`s gives rows without content now and then, one for each `UNIT` that is done.
@@ -104,7 +104,7 @@ def _row(found: list[bytes | None], beat: list[bytes | None]) -> "RecordBatch":
     return pa.RecordBatch.from_arrays([pa.array(found, pa.binary()), pa.array(beat, pa.binary())], [_FOUND, _BEAT])
 
 
-def telling(frame: "DataFrame", work: Work) -> "DataFrame":
+def each_partition(frame: "DataFrame", work: Work) -> "DataFrame":
     """The work over each partition of the frame, as a frame; `results` runs it."""
     from pyspark.sql.types import BinaryType, StructField, StructType
 
@@ -125,7 +125,7 @@ def results(rows: "DataFrame", tasks: int | None = None) -> list[Any]:
     return found
 
 
-class LastHeard:
+class LastProgress:
     """What was heard last of a batch, and of no other one: for moments in which Spark has no plan of it."""
 
     def __init__(self) -> None:
@@ -138,7 +138,7 @@ class LastHeard:
         return self._within
 
 
-def heard(plans: Sequence[Sequence[RunningNode]], offsets: int, ended: int = 0) -> Within | None:
+def task_progress(plans: Sequence[Sequence[RunningNode]], offsets: int, ended: int = 0) -> Within | None:
     """The progress of the tasks in a batch of `offsets` offsets, by what Spark has counted; None if it has nothing.
 
     What goes through a shuffle is read first and written then, and each counts for a part of the whole. Each task of

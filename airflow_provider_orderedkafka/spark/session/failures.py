@@ -56,7 +56,7 @@ def classify_failure(error: BaseException) -> OrderedKafkaError:
         return error
     text = str(error)
     if (ours := _OURS.search(text)) and (kind := _KINDS.get(ours["name"])):
-        return _again(kind, ours)
+        return _made_again(kind, ours)
     if full := _FULL.search(text):
         return StateError(
             f"Spark cannot write ({full[0]}): the disk of the checkpoint, or of spark.local.dir, is full. Nothing is "
@@ -67,7 +67,7 @@ def classify_failure(error: BaseException) -> OrderedKafkaError:
         return TaskFailedError(f"a Python worker or an executor died at work: {_short(text)}")
     raised = _raised_in_python(text)
     if raised is not None:
-        return _of_a_task(raised)
+        return _failure_of_task(raised)
     if type(error).__module__.startswith(("pyspark", "py4j")):
         return _of_spark(type(error).__name__, text)
     return OrderedKafkaError(f"an unexpected {type(error).__name__}: {_short(text)}; please report it")
@@ -96,7 +96,7 @@ def _of_spark(name: str, text: str) -> OrderedKafkaError:
     return TaskFailedError(f"Spark failed: {name}: {_short(text)}")
 
 
-def _again(kind: type[OrderedKafkaError], match: re.Match[str]) -> OrderedKafkaError:
+def _made_again(kind: type[OrderedKafkaError], match: re.Match[str]) -> OrderedKafkaError:
     message = match["message"].strip()
     if not issubclass(kind, PlacedError):
         return kind(message)
@@ -104,7 +104,7 @@ def _again(kind: type[OrderedKafkaError], match: re.Match[str]) -> OrderedKafkaE
     return kind(message, topic=match["topic"], partition=partition, offset=offset)
 
 
-def _of_a_task(raised: str) -> OrderedKafkaError:
+def _failure_of_task(raised: str) -> OrderedKafkaError:
     if _FROM_KAFKA.match(raised):
         return TaskFailedError(f"Kafka's client failed in a task: {raised}")
     if _FROM_OUTSIDE.match(raised):

@@ -184,12 +184,12 @@ def check_session(session: "SparkSession") -> None:
     local = LOCAL.fullmatch(context.master)
     if local is not None:
         if local["tries"] not in (None, "1"):
-            raise _tried_again(f"the master {context.master!r}", "leave its second number out")
+            raise _retries_refused(f"the master {context.master!r}", "leave its second number out")
         return
     for name, expected in ONE_ATTEMPT.items():
         found = context.getConf().get(name, expected)
         if found != expected:
-            raise _tried_again(f"{name}={found!r}", f"start the session with {name}={expected}")
+            raise _retries_refused(f"{name}={found!r}", f"start the session with {name}={expected}")
 
 
 def check_location(session: "SparkSession", location: str) -> None:
@@ -202,7 +202,7 @@ def check_location(session: "SparkSession", location: str) -> None:
         )
 
 
-def _tried_again(what: str, instead: str) -> SettingError:
+def _retries_refused(what: str, instead: str) -> SettingError:
     return SettingError(
         f"the Spark session has {what}: a task that Spark runs twice writes its rows twice; {instead}, or let this "
         f"application start the session"
@@ -236,7 +236,9 @@ def check_executors(session: "SparkSession", more: Sequence[str] = ()) -> None:
     `more` names what this load imports there beyond what every load needs.
     """
     context, needed = session.sparkContext, (OURS, *NEEDED, *more)
-    found = _missing_here(context, needed) if LOCAL.fullmatch(context.master) else _missing_there(context, needed)
+    found = (
+        _missing_locally(context, needed) if LOCAL.fullmatch(context.master) else _missing_on_executor(context, needed)
+    )
     if found is None:
         return
     interpreter, names = found
@@ -267,7 +269,7 @@ def lacking(error: ModuleNotFoundError) -> Exception:
     )
 
 
-def _missing_here(context: "SparkContext", needed: Sequence[str]) -> Missing | None:
+def _missing_locally(context: "SparkContext", needed: Sequence[str]) -> Missing | None:
     """What the workers of a local master lack, asked of their interpreter without a Spark job."""
     interpreter = python_of_workers(context)
     folders = [*_shipped(context), os.environ.get("PYTHONPATH", "")]
@@ -299,7 +301,7 @@ def _shipped(context: "SparkContext") -> list[str]:
     return [root, *(os.path.join(root, name) for name in names)]  # noqa: PTH118 - a path of the JVM
 
 
-def _missing_there(context: "SparkContext", needed: Sequence[str]) -> Missing | None:
+def _missing_on_executor(context: "SparkContext", needed: Sequence[str]) -> Missing | None:
     """What an executor lacks; this task needs only the standard library."""
 
     def look(_: Iterator[Any]) -> Iterator[tuple[str, list[str]]]:

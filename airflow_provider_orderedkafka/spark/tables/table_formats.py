@@ -252,7 +252,7 @@ class DeltaTable(LakeTable[DeltaOutput]):
         self._check_session()
         if self.session.conf.get(FEW_PARTITIONS, None) is None:
             self.session.conf.set(FEW_PARTITIONS, "2")
-        if not self._is_there():
+        if not self._exists():
             self._make(rows)
         self.check_key(rows)
         self._check_memory()
@@ -325,7 +325,7 @@ class DeltaTable(LakeTable[DeltaOutput]):
                 REMEMBERS,
             )
 
-    def _is_there(self) -> bool:
+    def _exists(self) -> bool:
         from pyspark.errors import AnalysisException
 
         if self.output.table is not None:
@@ -349,7 +349,7 @@ class DeltaTable(LakeTable[DeltaOutput]):
             refused = str(error)
             if NOT_EMPTY not in refused:
                 raise
-        if not self._is_there():
+        if not self._exists():
             self._await(refused)
 
     def _clustered(self, rows: "DataFrame") -> list[str]:
@@ -364,7 +364,7 @@ class DeltaTable(LakeTable[DeltaOutput]):
         _log.warning("%s: waiting for another application, which may be making it", self.output.of)
         for _ in range(POLLS):
             time.sleep(POLL_SECONDS)
-            if self._is_there():
+            if self._exists():
                 return
         raise SettingError(
             f"{refused.rstrip('.')}: it has other files, or an application was killed as it made the table. Name "

@@ -73,7 +73,7 @@ def _new(field: str) -> str:
     return f"s.{IDENTITY}.{quoted(field)}"
 
 
-def _there(field: str) -> str:
+def _target(field: str) -> str:
     return f"t.{IDENTITY}.{quoted(field)}"
 
 
@@ -90,7 +90,7 @@ class Merge:
     def met(self, rows: str) -> str:
         """How many of the rows find their key there, by what they change, and of how many it moves."""
         change = f"WHEN s.{DELETED} THEN 'deleted' WHEN t.{DELETED} THEN 'inserted' ELSE 'updated'"
-        moved = f"{self._applies} AND NOT ({same(_new, _there, PARTITION)})"
+        moved = f"{self._applies} AND NOT ({same(_new, _target, PARTITION)})"
         return (
             f"SELECT CASE WHEN NOT {self._applies} THEN 'unchanged' {change} END AS change, count(*) AS keys, "  # noqa: S608
             f"count_if(s.{DELETED}) AS deletes, count_if({moved}) AS moved "
@@ -112,17 +112,17 @@ class Merge:
     @property
     def _matches(self) -> str:
         of_key = " AND ".join(f"s.{quoted(each)} = t.{quoted(each)}" for each in self.keys)
-        return f"{of_key} AND {of_record(_new, _there)}" if self.again else of_key
+        return f"{of_key} AND {of_record(_new, _target)}" if self.again else of_key
 
     @property
     def _applies(self) -> str:
-        return "true" if self.again else f"({replaces(_new, _there)} OR ({of_record(_new, _there)}))"
+        return "true" if self.again else f"({replaces(_new, _target)} OR ({of_record(_new, _target)}))"
 
     @property
     def _identity(self) -> str:
         names = ("range_id", "batch", *POSITION[1:], "topic_id")
-        latest = f"greatest({_new('order_time')}, {_there('order_time')})"
-        time = f"CASE WHEN {of_record(_new, _there)} THEN {latest} ELSE {_new('order_time')} END"
+        latest = f"greatest({_new('order_time')}, {_target('order_time')})"
+        time = f"CASE WHEN {of_record(_new, _target)} THEN {latest} ELSE {_new('order_time')} END"
         fields = [*((each, _new(each)) for each in names), ("order_time", time)]
         return f"named_struct({', '.join(f'{name!r}, {text}' for name, text in fields)})"
 

@@ -104,7 +104,7 @@ class OutputTable:
         That they may be deleted is noted first, because afterwards the table does not show whose they were.
         """
         note = Note(batch.number, attempt, batch.start, batch.end, Offsets(), {})
-        if self._is_anew(note):
+        if self._is_reload(note):
             self._check_owned()
             keep(note)
         else:
@@ -113,7 +113,7 @@ class OutputTable:
 
     def joined(self, note: Note) -> Note:
         """The note of a batch that this attempt continues; while it has no table version, old rows may be there."""
-        if note.table is None and self._is_anew(note):
+        if note.table is None and self._is_reload(note):
             before = names_before(self.range_id, self.range_name)
             self.table.forget(before)
             if self.dead_letters is not None:
@@ -145,7 +145,7 @@ class OutputTable:
         """The rows as the table has them: with their identities, unless their folder names them."""
         return rows.drop(SOURCE) if self.table.by_place else identified(rows, engine, self.range_name, batch)
 
-    def _is_anew(self, note: Note) -> bool:
+    def _is_reload(self, note: Note) -> bool:
         return note.batch == 1 and self.range_name != self.range_id
 
     def _check_owned(self) -> None:

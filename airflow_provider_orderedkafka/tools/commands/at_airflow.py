@@ -23,8 +23,8 @@ from ...core.status import Status
 from ...errors import LifecycleError, SettingError
 from ...loads.ledger import AIRFLOW, LedgerStore
 from ...locations import check_kept, ledger_in, location_for
-from ...telling.status import KEY as STATUS
-from ...telling.status import as_stored
+from ...reporting.status import KEY as STATUS
+from ...reporting.status import as_stored
 
 
 class MetadataStore:

@@ -242,7 +242,7 @@ def services(files: Sequence[File], missing: Status) -> Iterator[Finding]:
         for task in (each for dag in (dags or {}).values() for each in _resolving(dag)):
             if isinstance(service := task.hands_over, Service):
                 name = f"{type(service).__name__} of load {task.load.name}"
-                yield _way_there(f"connection for {name}", service, missing)
+                yield _connection_of(f"connection for {name}", service, missing)
                 yield from (_code(f"code for {name}", place) for place in _places(service, task))
                 yield _secrets(f"secrets for {name}", service, task)
                 if task.checkpoint and "{{" not in task.checkpoint:
@@ -255,7 +255,7 @@ def _resolving(dag: Any) -> "list[ResolveOffsetRangeOperator]":
     return [each for each in dag.tasks if isinstance(each, ResolveOffsetRangeOperator)]
 
 
-def _way_there(title: str, service: "Service", missing: Status) -> Finding:
+def _connection_of(title: str, service: "Service", missing: Status) -> Finding:
     if connection_named(service.conn_id) is not None:
         return Finding(title, "ok", f"{service.conn_id} is defined")
     if service.does_without_connection:
@@ -273,9 +273,9 @@ def _places(service: "Service", task: "ResolveOffsetRangeOperator") -> list[str]
 
 
 def _code(title: str, place: str) -> Finding:
-    from ...locations import is_there
+    from ...locations import exists
 
-    seen = is_there(place)
+    seen = exists(place)
     if seen is False:
         return Finding(title, "broken", f"{place} is not there", _THERE)
     return Finding(title, "ok", f"{place} {'is there' if seen else 'cannot be seen from here'}")

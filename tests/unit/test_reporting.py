@@ -12,7 +12,7 @@ from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.core.pacing import Lag
 from airflow_provider_orderedkafka.loads.books import in_numbers, in_words
-from airflow_provider_orderedkafka.telling import metrics
+from airflow_provider_orderedkafka.reporting import metrics
 
 DOCS = Path(__file__).parents[2] / "docs"
 NOON = 1_769_860_800_000

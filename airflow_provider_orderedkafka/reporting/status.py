@@ -23,7 +23,7 @@ from ..core.progress import Progress
 from ..core.status import AuditRow, Status, Updater
 from ..job import Rows, job_of
 from ..load import OrderedLoad
-from ..loads.loading import CommitResult, Heard
+from ..loads.loading import CommitResult, LateReport
 
 if TYPE_CHECKING:
     from airflow.sdk import Asset, Context
@@ -78,8 +78,8 @@ def committed(context: "Context", load: OrderedLoad, found: CommitResult, left: 
         _update(context, load, status.committed, found.range, found.report, found.ledger, left=left, task=task)
 
 
-def heard(context: "Context", load: OrderedLoad, found: Heard) -> None:
-    _update(context, load, status.heard, found.report, parted(found.outcome.by)[0])
+def reported_late(context: "Context", load: OrderedLoad, found: LateReport) -> None:
+    _update(context, load, status.reported_late, found.report, parted(found.outcome.by)[0])
 
 
 def audited(context: "Context", load: OrderedLoad, range_id: str, found: AuditRow) -> None:
