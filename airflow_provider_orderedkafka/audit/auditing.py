@@ -1,5 +1,6 @@
 """Audit ranges: for each, what its report promised against what lies in its output and its source now."""
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -11,10 +12,13 @@ from ..core.documents import Ledger, Report
 from ..core.notation.spelling import counted
 from ..core.status import COUNTED, AuditRow
 from ..errors import FINAL, TEMPORARY
+from ..outputs import DeltaOutput, IcebergOutput
+from ..reader import range_between
 from .comparing import FINDINGS, UNKNOWN, Compared, Finding, Found, Promised, compare
+from .files import CannotReadError
 from .following import Turns, breaks, lost, named_topics
-from .messages import OutputTopics, read_source
-from .tables import CannotReadError, read_table
+from .messages import OutputTopics, read_range, read_source
+from .tables import OfOthers, read_others, read_table
 from .upserts import compare_upserts
 
 MOST_ROWS: Final = 2_000_000
@@ -25,23 +29,20 @@ Verdict = Literal["clean", "found", "unknown", "open"]
 
 @dataclass(frozen=True, slots=True)
 class OfRange:
-    """What the audit of a range says. One is `open` that is not loaded yet.
-
-    `may_be_doubled` is what its report says of rows, with what was left beside it, and `of_columns` what it says of
-    columns that the table lacked.
-    """
+    """What the audit of a range says. One is `open` that is not loaded yet; `notes` are for people, too."""
 
     range_id: str
     compared: Compared
     output: str = ""
     open: bool = False
-    may_be_doubled: int = 0
-    of_columns: str = ""
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, report: Report, compared: Compared) -> Self:
-        doubled, columns = report.may_be_doubled, report.of_columns
-        return cls(report.range_id, compared, _output(report), may_be_doubled=doubled, of_columns=columns)
+        doubled, columns = report.may_be_doubled, report.of_columns.removeprefix(", ")
+        said = [f"that up to {counted(doubled, 'row')} may be doubled"] if doubled else []
+        notes = tuple(f"its load has said {each}" for each in (*said, columns) if each)
+        return cls(report.range_id, compared, _output(report), notes=notes)
 
     @property
     def verdict(self) -> Verdict:
@@ -61,7 +62,12 @@ class OfRange:
         done = self.compared
         found: dict[str, Any] = {"range": self.range_id, "verdict": self.verdict, "output": self.output}
         found |= {"rows": done.rows, "late": done.late, "dead_letters": done.dead_letters}
-        return {**found, **{what: done.counts[what] for what in COUNTED}, "reasons": done.reasons}
+        return {
+            **found,
+            **{what: done.counts[what] for what in COUNTED},
+            "reasons": done.reasons,
+            "notes": [*self.notes],
+        }
 
     def lines(self) -> Iterator[str]:
         done = self.compared
@@ -78,19 +84,20 @@ class OfRange:
             if more > 0:
                 yield f"  and {more:,} more {what.replace('_', ' ')}"
         yield from (f"  unknown: {reason}" for reason in dict.fromkeys(done.reasons))
-        if self.may_be_doubled:
-            yield f"  its load has said that up to {counted(self.may_be_doubled, 'row')} may be doubled"
-        if self.of_columns:
-            yield f"  its load has said{self.of_columns.removeprefix(',')}"
+        yield from (f"  {note}" for note in self.notes)
 
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What the audit of some ranges says. `others` counts rows between theirs, by the ranges that these are of."""
+    """What the audit of some ranges says. `others` counts rows between theirs, by the ranges that these are of.
+
+    Of a table that another program wrote, `outside` counts the rows that are not of the range.
+    """
 
     ranges: tuple[OfRange, ...]
     others: Mapping[str, int] = field(default_factory=dict)
     silent: int = 0
+    outside: int = 0
 
     @property
     def exit_code(self) -> int:
@@ -105,7 +112,7 @@ class Audit:
         names = (*COUNTED, "late", "dead_letters")
         places = [{"range": one.range_id, **asdict(place)} for one in self.ranges for place in one.compared.places]
         sums = {name: sum(one[name] for one in each) for name in names}
-        others: dict[str, Any] = {"others": dict(self.others), "silent": self.silent}
+        others: dict[str, Any] = {"others": dict(self.others), "silent": self.silent, "outside": self.outside}
         return {"ranges": each, **sums, "places": places, **others}
 
     @property
@@ -115,6 +122,8 @@ class Audit:
             lines.append(f"besides: {counted(sum(self.others.values()), 'row')} of {len(self.others)} other ranges")
         if self.silent:
             lines.append(f"besides: {counted(self.silent, 'record')} that do not say where they came from")
+        if self.outside:
+            lines.append(f"besides: {counted(self.outside, 'row')} outside of the range")
         return "\n".join(lines)
 
 
@@ -166,6 +175,33 @@ def audit(
     if ledger is not None:
         _follow(ledger, reports, done)
     return Audit(tuple(done[range_id] for range_id in dict.fromkeys([*reports, *done])), others, silent)
+
+
+def audit_table(
+    table: DeltaOutput | IcebergOutput,
+    source: Mapping[str, str],
+    topics: Sequence[str],
+    between: tuple[str, str],
+    most: int = 20,
+) -> Audit:
+    """Audit a table that another program wrote: whether it has each record of topics between two places, once.
+
+    They are resolved once, at the beginning. Raises `SettingError` if the table's columns do not say which record a row
+    is of, and `CannotReadError`.
+    """
+    loaded, begin = range_between(source, list(topics), *between)
+    columns, stop = OfOthers(table.short), loaded.end.offsets
+    found, outside = read_others(table.kind, table.place, columns, loaded)
+    promised = Promised(loaded.id, copied=True, headers=True, keep_order="none", emitted=0, left_out=(*columns.apart,))
+    compared = compare(promised, read_range(source, loaded, stop), found, most)
+    for each in begin.deleted:
+        compared.leave_open(len(each.maybe), each.remarks[0] if each.maybe else "")
+    offsets = (
+        f"--{name} '{json.dumps(at.to_json())}'" for name, at in (("start", loaded.start.offsets), ("end", stop))
+    )
+    remarks = (each for each in begin.remarks if each not in compared.reasons)
+    notes = (columns.note, f"offsets: {' '.join(offsets)}", *remarks)
+    return Audit((OfRange(loaded.id, compared, table.short, notes=notes),), outside=outside)
 
 
 def _follow(ledger: Ledger, reports: Mapping[str, Report | None], done: dict[str, OfRange]) -> None:

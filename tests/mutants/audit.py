@@ -11,7 +11,7 @@ TASK = "tests/airflow/test_audit.py"
 MUTANTS = [
     (
         "a file of Avro that cannot be read is whatever its reader makes of it",
-        f"{AUDIT}/tables.py",
+        f"{AUDIT}/files.py",
         {"        except Exception as error:  # of fastavro": "        except EOFError as error:  # of fastavro"},
         ("tests/unit/test_audit.py",),
     ),
