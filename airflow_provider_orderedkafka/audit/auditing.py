@@ -1,4 +1,7 @@
-"""Audit ranges: for each, what its report promised against what lies in its output and its source now."""
+"""Audit ranges: for each, what its report promised against what lies in its output and its source now.
+
+A table that another program wrote has no report: it has to have each record of a range once.
+"""
 
 import json
 from collections import Counter
@@ -12,7 +15,6 @@ from ..core.documents import Ledger, Report
 from ..core.notation.spelling import counted
 from ..core.status import COUNTED, AuditRow
 from ..errors import FINAL, TEMPORARY
-from ..outputs import DeltaOutput, IcebergOutput
 from ..reader import range_between
 from .comparing import FINDINGS, UNKNOWN, Compared, Finding, Found, Promised, compare
 from .files import CannotReadError
@@ -178,30 +180,28 @@ def audit(
 
 
 def audit_table(
-    table: DeltaOutput | IcebergOutput,
-    source: Mapping[str, str],
-    topics: Sequence[str],
-    between: tuple[str, str],
-    most: int = 20,
+    table: str, source: Mapping[str, str], topics: Sequence[str], between: tuple[str, str], most: int = 20
 ) -> Audit:
     """Audit a table that another program wrote: whether it has each record of topics between two places, once.
 
-    They are resolved once, at the beginning. Raises `SettingError` if the table's columns do not say which record a row
-    is of, and `CannotReadError`.
+    The table is `delta:<location>`, `iceberg:<name>` or `parquet:<folder>`. The places are resolved once, at the
+    beginning. Raises `SettingError` if the columns do not say which record a row is of, and `CannotReadError`.
     """
     loaded, begin = range_between(source, list(topics), *between)
-    columns, stop = OfOthers(table.short), loaded.end.offsets
-    found, outside = read_others(table.kind, table.place, columns, loaded)
+    columns, stop = OfOthers(table), loaded.end.offsets
+    taken = read_others(columns, loaded)
     promised = Promised(loaded.id, copied=True, headers=True, keep_order="none", emitted=0, left_out=(*columns.apart,))
-    compared = compare(promised, read_range(source, loaded, stop), found, most)
-    for each in begin.deleted:
-        compared.leave_open(len(each.maybe), each.remarks[0] if each.maybe else "")
-    offsets = (
-        f"--{name} '{json.dumps(at.to_json())}'" for name, at in (("start", loaded.start.offsets), ("end", stop))
-    )
-    remarks = (each for each in begin.remarks if each not in compared.reasons)
-    notes = (columns.note, f"offsets: {' '.join(offsets)}", *remarks)
-    return Audit((OfRange(loaded.id, compared, table.short, notes=notes),), outside=outside)
+    compared = compare(promised, read_range(source, loaded, stop), taken.found, most)
+    compared.late = 0  # neither times nor order are compared
+    nowhere = (Finding("stray", each, table, "its topic has no such partition") for each in taken.nowhere)
+    compared.add("stray", len(taken.nowhere), nowhere, most)
+    gone = [each.remarks[0] for each in begin.deleted if each.maybe]
+    for reason in gone if loaded.offsets else ["no offset lies between the start and the end: nothing was compared"]:
+        compared.leave_open(1, reason)
+    places = {"start": loaded.start.offsets, "end": stop}
+    asked = " ".join(f"--{name} '{json.dumps(offsets.to_json())}'" for name, offsets in places.items())
+    notes = (columns.note, f"offsets: {asked}", *(each for each in begin.remarks if each not in gone))
+    return Audit((OfRange(loaded.id, compared, table, notes=notes),), outside=taken.outside)
 
 
 def _follow(ledger: Ledger, reports: Mapping[str, Report | None], done: dict[str, OfRange]) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import fs
+from pyarrow import dataset, fs
 
 from ..core.commits import IDENTITY
 from ..core.documents import Range, Report
@@ -42,7 +42,7 @@ def read_table(report: Report, found: Found) -> Found:
     assert to is not None
     called = to.called or report.range_id
     kind, _, place = to.output.partition(":")
-    taking = _Taking(report.range, stops(report), found, copied=to.copied)
+    taking = Taking(report.range, stops(report), found, copied=to.copied)
     if kind in _LAKES:
         before = None if report.before is None else report.before.table
         lake = _Lake(place, to.location, called, "" if before is None else before.table)
@@ -68,25 +68,30 @@ def whole_table(report: Report) -> Batches:
         yield from _LAKES[kind](_Lake(place, to.location, id=at.table, version=at.version))
 
 
-def read_others(kind: str, place: str, columns: "OfOthers", loaded: Range) -> tuple[Found, int]:
-    """The rows of a range in a table of another program, as it is now, and how many others it has.
+def read_others(columns: "OfOthers", loaded: Range) -> "Taking":
+    """The rows of a range in a table of another program, as it is now.
 
     Raises `CannotReadError`, and `SettingError` if its columns do not say which record a row is of.
     """
-    taking = _Taking(loaded, loaded.end.offsets, Found(rows(), ()), copied=True)
-    taking.take_by_place(_LAKES[kind](_Lake(place, "", choose=columns.choose)))
-    return taking.found, taking.outside
+    kind, _, place = columns.table.partition(":")
+    taking = Taking(loaded, loaded.end.offsets, Found(rows(), ()), copied=True)
+    taking.take_by_place(OF_OTHERS[kind](_Lake(place, "", choose=columns.choose)))
+    return taking
 
 
 @dataclass
-class _Taking:
-    """Adds rows to those that were `found` of a range, and counts those `outside` of it."""
+class Taking:
+    """Adds rows to those that were `found` of a range, and counts those `outside` of it.
+
+    `nowhere` are the records that rows say to be of, in partitions that a topic of the range does not have.
+    """
 
     loaded: Range
     stop: Mapping[TopicPartition, int]
     found: Found
     copied: bool
     outside: int = 0
+    nowhere: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._codes = codes_of(self.loaded)
@@ -103,9 +108,11 @@ class _Taking:
     def take_by_place(self, batches: Batches) -> None:
         """Take rows whose columns say which record they are of, and of these alone key and value."""
         for place, batch in batches:
-            mine, silent, others = self._mine(batch, shown(batch), self._concerns)
+            mine, silent, others = self._mine(batch, shown(batch))
+            nowhere = [TopicPartition(*row[:2]).at(row[2]) for row in others if self._is_nowhere(*row[:2])]
+            self.nowhere += nowhere
+            self.outside += len(others) - len(nowhere)
             self._nameless += silent
-            self.outside += others
             self._add(place, mine, [*shown(mine), [0] * mine.num_rows], [0] * mine.num_rows, of_record(mine))
         self._settle()
 
@@ -137,24 +144,23 @@ class _Taking:
     def _take_silent(self, place: str, batch: pa.RecordBatch, *, dead: bool) -> None:
         """Rows without an identity: in a copy their columns say which record one is of, and so of which range."""
         says = shown(batch) if self.copied and not dead else [[None] * batch.num_rows] * 3
-        mine, silent, _ = self._mine(batch, says, self._read)
+        mine, silent, _ = self._mine(batch, says)
         self._silent += silent
         others = [1 << NAMED.index("identity")] * mine.num_rows
         self._add(place, mine, [*shown(mine), [0] * mine.num_rows], others, self._compared(mine), dead=dead)
 
     def _mine(
-        self, batch: pa.RecordBatch, says: Sequence[list[Any]], of_range: Callable[[str, int, int], bool]
-    ) -> tuple[pa.RecordBatch, int, int]:
-        """The rows of the range by what their columns say, how many say nothing, and how many are of others."""
-        whose = [None if None in row else of_range(*row) for row in zip(*says, strict=True)]
-        mine = batch.filter(pa.array([each is True for each in whose], pa.bool_()))
-        return mine, whose.count(None), whose.count(False)
+        self, batch: pa.RecordBatch, says: Sequence[list[Any]]
+    ) -> tuple[pa.RecordBatch, int, list[tuple[str, int, int]]]:
+        """The rows of the range by what their columns say, how many say nothing, and what the others say."""
+        said = list(zip(*says, strict=True))
+        whose = [None if None in row else self._read(*row) for row in said]
+        others = [row for row, mine in zip(said, whose, strict=True) if mine is False]
+        return batch.filter(pa.array([mine is True for mine in whose], pa.bool_())), whose.count(None), others
 
-    def _concerns(self, topic: str, partition: int, offset: int) -> bool:
-        """Whether the range has that offset, or its topic has no such partition."""
-        return self._read(topic, partition, offset) or (
-            topic in self.loaded.topics and (topic.encode(), partition) not in self._codes
-        )
+    def _is_nowhere(self, topic: str, partition: int) -> bool:
+        """Whether the topic is one of the range, and has no such partition."""
+        return topic in self.loaded.topics and (topic.encode(), partition) not in self._codes
 
     def _read(self, topic: str, partition: int, offset: int) -> bool:
         """Whether the range has read that offset."""
@@ -263,8 +269,8 @@ class OfOthers:
             has = listed([f"{each.name} ({each.type})" for each in schema], _SHOWN)
             raise SettingError(
                 f"{self.table}: rows are compared with records by the columns topic (text), partition and offset "
-                f"(whole numbers), and it has none such as {', '.join(map(repr, wrong))}; there are {has}. Audit a "
-                "table that has them under these names"
+                f"(whole numbers); wrong or not there: {', '.join(map(repr, wrong))}; there are {has}. Audit a table "
+                "that has all three under these names"
             )
         why = {name: f"a column of {kinds[name]}" if name in kinds else "no such column" for name in OWN}
         self.apart = {name: why[name] for name in OWN if name not in kinds or not _is_raw(kinds[name])}
@@ -275,10 +281,8 @@ class OfOthers:
         """What was compared of each row, and what was not."""
         there = ", ".join([*PLACE, *(name for name in OWN if name not in self.apart)])
         missed = "".join(f"{name} ({why}), " for name, why in self.apart.items())
-        return (
-            f"compared: {there}; not proved: {missed}order, timestamps, headers, other columns and, without identities, "
-            "who wrote a row"
-        )
+        unproved = f"{missed}order, timestamps, headers, other columns, and who wrote a row (it has no identity)"
+        return f"compared: {there}; not proved: {unproved}"
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -370,6 +374,22 @@ def _iceberg(lake: _Lake) -> Batches:
             yield f"iceberg:{lake.name}", batch
 
 
+def _folder(lake: _Lake) -> Batches:
+    """All files of Parquet in a folder; what their paths have as `name=value` is a column, too."""
+    assert lake.choose is not None
+    files, base = opened(lake.name)
+    if files.get_file_info(f"{base}/_delta_log").type != fs.FileType.NotFound:
+        raise SettingError(
+            f"parquet:{lake.name} is a Delta table, where not every file counts: name it delta:{lake.name}"
+        )
+    with _explained(f"parquet:{lake.name}", "pyarrow"):
+        found = dataset.dataset(base, format="parquet", filesystem=files, partitioning="hive")
+        names = lake.choose(found.schema)
+        for each in found.get_fragments():
+            for batch in each.to_batches(schema=found.schema, columns=names):
+                yield each.path.removeprefix(f"{base}/"), batch
+
+
 def _iceberg_table(lake: _Lake) -> Any:
     """The table, by its newest metadata if its catalog is a folder, else by the catalog that PyIceberg knows."""
     from pyiceberg.catalog import load_catalog
@@ -409,3 +429,5 @@ def _explained(output: str, package: str) -> Iterator[None]:
 
 
 _LAKES: Final[Mapping[str, Callable[[_Lake], Batches]]] = {"delta": _delta, "iceberg": _iceberg}
+OF_OTHERS: Final = {**_LAKES, "parquet": _folder}
+"""The tables of other programs that can be read."""

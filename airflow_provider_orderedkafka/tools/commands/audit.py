@@ -24,7 +24,7 @@ from ...kafka.clients.config import KafkaConfig
 from ...load import OrderedLoad
 from ...loads.ledger import AIRFLOW, store_in
 from ...locations import local_root, location_for, open_location, reports_at
-from ...outputs import OF_THE_SINK, OPTIONS_VARIABLE, DeltaOutput, IcebergOutput, named
+from ...outputs import OF_THE_SINK, OPTIONS_VARIABLE, DeltaOutput, KafkaOutput, named
 from .at_airflow import airflow, store_of
 from .plan import defined_in
 from .read import add_places
@@ -51,11 +51,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("load", nargs="?", help="name of the load, if the file defines several")
     parser.add_argument("--checkpoint", metavar="LOCATION", help="the load's checkpoint, if no DAG file is named")
     parser.add_argument("--range", metavar="ID", help="audit this range only")
-    parser.add_argument("--table", help="a table of another program, as delta:/lake/orders or iceberg:lake.shop.orders")
-    parser.add_argument(
-        "--topic", dest="topics", action="append", default=[], help="with --table: a topic to audit; may be repeated"
-    )
-    add_places(parser)
     for name, of in (("--option", "Kafka's client"), ("--sink-option", "the client for the output's own cluster")):
         parser.add_argument(
             name, action="append", default=[], metavar="kafka.NAME=VALUE", help=f"an option of {of}, as when loading"
@@ -68,6 +63,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="COUNT",
         help="how many places of each finding to show (default: %(default)s)",
     )
+    others = parser.add_argument_group("a table that another program wrote")
+    others.add_argument("--table", help="as delta:/lake/orders, iceberg:lake.shop.orders or parquet:/lake/orders")
+    others.add_argument(
+        "--topic", dest="topics", action="append", default=[], metavar="TOPIC", help="a topic in it; may be repeated"
+    )
+    add_places(others)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -84,7 +85,9 @@ def _of_table(arguments: argparse.Namespace) -> "Audit":
     return audit_table(table, source, arguments.topics, (arguments.start, arguments.end), arguments.places)
 
 
-def _table(arguments: argparse.Namespace) -> DeltaOutput | IcebergOutput:
+def _table(arguments: argparse.Namespace) -> str:
+    from ...audit.tables import OF_OTHERS
+
     of_a_load = {
         "the DAG file": "dag_file",
         "--checkpoint": "checkpoint",
@@ -101,12 +104,13 @@ def _table(arguments: argparse.Namespace) -> DeltaOutput | IcebergOutput:
             f"--table {arguments.table!r} is compared with topics: name each one, such as --topic orders"
         )
     found = named(arguments.table)
-    if isinstance(found, IcebergOutput) or (isinstance(found, DeltaOutput) and found.path is not None):
-        return found
-    raise SettingError(
-        f"--table takes a Delta table by its location, as delta:/lake/orders, or one of Iceberg by its name, as "
-        f"iceberg:lake.shop.orders, found {arguments.table!r}"
-    )
+    of_a_catalog = isinstance(found, DeltaOutput) and found.path is None
+    if isinstance(found, KafkaOutput) or of_a_catalog or found.short.partition(":")[0] not in OF_OTHERS:
+        raise SettingError(
+            "--table takes a Delta table by its location, as delta:/lake/orders, one of Iceberg by its name, as "
+            f"iceberg:lake.shop.orders, or a folder, as parquet:/lake/orders, found {arguments.table!r}"
+        )
+    return found.short
 
 
 def _of_load(arguments: argparse.Namespace) -> "Audit":

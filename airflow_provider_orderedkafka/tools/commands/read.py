@@ -77,7 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_places(parser: argparse.ArgumentParser) -> None:
+def add_places(parser: "argparse._ActionsContainer") -> None:
     """Where reading begins and ends."""
     parser.add_argument(
         *("-o", "--start"),
