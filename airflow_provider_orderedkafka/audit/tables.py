@@ -281,8 +281,7 @@ class OfOthers:
         """What was compared of each row, and what was not."""
         there = ", ".join([*PLACE, *(name for name in OWN if name not in self.apart)])
         missed = "".join(f"{name} ({why}), " for name, why in self.apart.items())
-        unproved = f"{missed}order, timestamps, headers, other columns, and who wrote a row (it has no identity)"
-        return f"compared: {there}; not proved: {unproved}"
+        return f"compared: {there}; not proved: {missed}order, timestamps, headers, other columns, who wrote a row"
 
 
 def _is_text(kind: pa.DataType) -> bool:

@@ -24,7 +24,7 @@ from ...kafka.clients.config import KafkaConfig
 from ...load import OrderedLoad
 from ...loads.ledger import AIRFLOW, store_in
 from ...locations import local_root, location_for, open_location, reports_at
-from ...outputs import OF_THE_SINK, OPTIONS_VARIABLE, DeltaOutput, KafkaOutput, named
+from ...outputs import OF_THE_SINK, OPTIONS_VARIABLE
 from .at_airflow import airflow, store_of
 from .plan import defined_in
 from .read import add_places
@@ -103,14 +103,15 @@ def _table(arguments: argparse.Namespace) -> str:
         raise SettingError(
             f"--table {arguments.table!r} is compared with topics: name each one, such as --topic orders"
         )
-    found = named(arguments.table)
-    of_a_catalog = isinstance(found, DeltaOutput) and found.path is None
-    if isinstance(found, KafkaOutput) or of_a_catalog or found.short.partition(":")[0] not in OF_OTHERS:
+    kind, _, place = arguments.table.partition(":")
+    if kind not in OF_OTHERS or not place or ("/" in place) == (kind == "iceberg"):
+        known = f"there are {', '.join(OF_OTHERS)}"
+        hint = "" if kind in OF_OTHERS else f"; {meant(kind, OF_OTHERS, known)}"
         raise SettingError(
             "--table takes a Delta table by its location, as delta:/lake/orders, one of Iceberg by its name, as "
-            f"iceberg:lake.shop.orders, or a folder, as parquet:/lake/orders, found {arguments.table!r}"
+            f"iceberg:lake.shop.orders, or a folder, as parquet:/lake/orders, found {arguments.table!r}{hint}"
         )
-    return found.short
+    return str(arguments.table)
 
 
 def _of_load(arguments: argparse.Namespace) -> "Audit":
