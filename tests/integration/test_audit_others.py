@@ -217,6 +217,10 @@ def test_records_that_retention_took_cannot_be_proved_and_what_is_there_is_compa
     found = json.loads(out)
     assert (code, counted(found), found["outside"]) == (FOUND, {"unknown": 3, "missing": 1}, 0)
     assert f"{source}[0]" in found["ranges"][0]["reasons"][0]
+    some_gone = json.dumps({source: [0, 0]}), "--end", json.dumps({source: [2, 3]})
+    code, out, _ = audit(*asked, *some_gone, topics=[source])
+    found = json.loads(out)
+    assert (code, counted(found), found["ranges"][0]["rows"], found["outside"]) == (FOUND, {"unknown": 2}, 5, 6)
     code, out, _ = audit(*asked, "earliest", topics=[source])
     found = json.loads(out)
     assert (code, counted(found), found["outside"]) == (FOUND, {"missing": 1}, 3)
@@ -231,9 +235,15 @@ def test_several_topics_are_compared_together(
     other = topics.create("refunds")
     records.produce(other, some(1, 4))
     rows = [row for name in (source, other) for row in rows_of(records.read(name))]
-    code, out, _ = audit("--table", write(tmp_path, rows, TEXTS), topics=[source, other])
+    table = write(tmp_path, rows, TEXTS)
+    code, out, _ = audit("--table", table, topics=[source, other])
     assert code == 0
     assert all(name in out.splitlines()[0] for name in (source, other, "clean", f"{ROWS + 4}"))
+    records.delete_before(other, {0: 2})
+    start = json.dumps({source: "earliest", other: [1]})
+    code, out, _ = audit("--table", table, "--json", "--start", start, topics=[source, other])
+    found = json.loads(out)
+    assert (code, counted(found), found["outside"]) == (FOUND, {"unknown": 1}, 1)
 
 
 def test_the_offsets_that_are_printed_ask_for_the_same_again(audit: Any, source: str, audited: Any) -> None:
