@@ -1,6 +1,6 @@
 """Read the files of a range back as Arrow batches, without Spark: those of formats that keep bytes and times.
 
-They are found by their manifests. What is written here of locations holds for tables, too.
+They are found by their manifests. Tables are reached by the same locations.
 """
 
 import json
