@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any, Final, Self, get_args
 import pyarrow as pa
 
 from .core.codec import Document
-from .core.documents import Isolation
-from .core.next_range import Ends, Survey, check_ends, next_place
+from .core.documents import Isolation, Range
+from .core.next_range import Ends, Survey, check_ends, new_range, next_place
 from .core.notation.spelling import arguments, meant, parse_duration
 from .core.notation.starts import Earliest, Latest, Moment, parse_start
 from .core.notation.subscriptions import Discovery, Topics, subscription_of
@@ -38,7 +38,7 @@ from .errors import SettingError
 from .kafka.clients.config import KafkaConfig
 from .kafka.clients.pools import MIB, ReadSettings, ReadTally
 from .kafka.lookup.log import KafkaLog
-from .kafka.lookup.survey import Brokers, marked, resolve, survey
+from .kafka.lookup.survey import Brokers, ResolvedStart, marked, resolve, survey
 from .kafka.lookup.topics import discover
 from .kafka.read.columns import BatchBuilder, names, schema
 from .kafka.read.slices import fetching, read_slice
@@ -62,6 +62,8 @@ LOOK_SECONDS: Final = 1.0
 
 MARKERS: Final = 50
 """How many offsets more are looked at around a record, since some hold none."""
+
+LATER: Final = "swap start and end, or ask for a later end"
 
 TRANSACTION_WAIT: Final = 15 * 60 * 1_000
 
@@ -191,6 +193,21 @@ def around(
         _by_topic({partition: max(place - reach, starts[partition]) for partition, place in at.items()}),
         _by_topic({partition: min(place + reach, ends[partition]) for partition, place in at.items()}),
     )
+
+
+def range_between(
+    servers: str | Mapping[str, Any], topics: Topics, start: Start, end: Start
+) -> tuple[Range, ResolvedStart]:
+    """What `read` would read between two places now, with what is gone of it, and how its start was found."""
+    request = read(servers, topics, start=start, end=end, on_data_loss="count")._request
+    kafka, terms, now = Brokers(request.settings.kafka), request.terms, _now()
+    found, until = kafka.discover(terms.subscription), terms.end or Latest()
+    begin = resolve(kafka, terms, terms.start, found, now)
+    stop = resolve(kafka, terms, until, found, now, word="end")
+    check_ends(begin.asked, stop.asked, LATER)
+    span = (Place(begin.asked, NO_FLOOR), Place(stop.asked, NO_FLOOR))
+    name = f"{', '.join(found.ids)} from {terms.start} to {until}"
+    return new_range(name, terms, "replay", found, span, now=now, reason=""), begin
 
 
 def _stamp(log: KafkaLog, partition: TopicPartition, offset: int) -> int | None:
@@ -362,7 +379,7 @@ class Batches:
             _log.warning("%s", seen.logs.remark)
         self._ids, self._ends = seen.found.ids, seen.ends
         if seen.fixed:
-            check_ends(place.offsets, seen.ends.offsets, "swap start and end, or ask for a later end")
+            check_ends(place.offsets, seen.ends.offsets, LATER)
         return seen
 
     def _join(self, new: Sequence[str], topics: Sequence[str]) -> None:

@@ -1,5 +1,9 @@
-"""Audit ranges: for each, what its report promised against what lies in its output and its source now."""
+"""Audit ranges: for each, what its report promised against what lies in its output and its source now.
 
+A table that another program wrote has no report: it has to have each record of a range once.
+"""
+
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -11,10 +15,12 @@ from ..core.documents import Ledger, Report
 from ..core.notation.spelling import counted
 from ..core.status import COUNTED, AuditRow
 from ..errors import FINAL, TEMPORARY
+from ..reader import range_between
 from .comparing import FINDINGS, UNKNOWN, Compared, Finding, Found, Promised, compare
+from .files import CannotReadError
 from .following import Turns, breaks, lost, named_topics
-from .messages import OutputTopics, read_source
-from .tables import CannotReadError, read_table
+from .messages import OutputTopics, read_range, read_source
+from .tables import OfOthers, read_others, read_table
 from .upserts import compare_upserts
 
 MOST_ROWS: Final = 2_000_000
@@ -25,23 +31,20 @@ Verdict = Literal["clean", "found", "unknown", "open"]
 
 @dataclass(frozen=True, slots=True)
 class OfRange:
-    """What the audit of a range says. One is `open` that is not loaded yet.
-
-    `may_be_doubled` is what its report says of rows, with what was left beside it, and `of_columns` what it says of
-    columns that the table lacked.
-    """
+    """What the audit of a range says. One is `open` that is not loaded yet; `notes` are for people, too."""
 
     range_id: str
     compared: Compared
     output: str = ""
     open: bool = False
-    may_be_doubled: int = 0
-    of_columns: str = ""
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, report: Report, compared: Compared) -> Self:
-        doubled, columns = report.may_be_doubled, report.of_columns
-        return cls(report.range_id, compared, _output(report), may_be_doubled=doubled, of_columns=columns)
+        doubled, columns = report.may_be_doubled, report.of_columns.removeprefix(", ")
+        said = [f"that up to {counted(doubled, 'row')} may be doubled"] if doubled else []
+        notes = tuple(f"its load has said {each}" for each in (*said, columns) if each)
+        return cls(report.range_id, compared, _output(report), notes=notes)
 
     @property
     def verdict(self) -> Verdict:
@@ -61,7 +64,12 @@ class OfRange:
         done = self.compared
         found: dict[str, Any] = {"range": self.range_id, "verdict": self.verdict, "output": self.output}
         found |= {"rows": done.rows, "late": done.late, "dead_letters": done.dead_letters}
-        return {**found, **{what: done.counts[what] for what in COUNTED}, "reasons": done.reasons}
+        return {
+            **found,
+            **{what: done.counts[what] for what in COUNTED},
+            "reasons": done.reasons,
+            "notes": [*self.notes],
+        }
 
     def lines(self) -> Iterator[str]:
         done = self.compared
@@ -78,19 +86,20 @@ class OfRange:
             if more > 0:
                 yield f"  and {more:,} more {what.replace('_', ' ')}"
         yield from (f"  unknown: {reason}" for reason in dict.fromkeys(done.reasons))
-        if self.may_be_doubled:
-            yield f"  its load has said that up to {counted(self.may_be_doubled, 'row')} may be doubled"
-        if self.of_columns:
-            yield f"  its load has said{self.of_columns.removeprefix(',')}"
+        yield from (f"  {note}" for note in self.notes)
 
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What the audit of some ranges says. `others` counts rows between theirs, by the ranges that these are of."""
+    """What the audit of some ranges says. `others` counts rows between theirs, by the ranges that these are of.
+
+    Of a table that another program wrote, `outside` counts the rows that are not of the range.
+    """
 
     ranges: tuple[OfRange, ...]
     others: Mapping[str, int] = field(default_factory=dict)
     silent: int = 0
+    outside: int = 0
 
     @property
     def exit_code(self) -> int:
@@ -105,7 +114,7 @@ class Audit:
         names = (*COUNTED, "late", "dead_letters")
         places = [{"range": one.range_id, **asdict(place)} for one in self.ranges for place in one.compared.places]
         sums = {name: sum(one[name] for one in each) for name in names}
-        others: dict[str, Any] = {"others": dict(self.others), "silent": self.silent}
+        others: dict[str, Any] = {"others": dict(self.others), "silent": self.silent, "outside": self.outside}
         return {"ranges": each, **sums, "places": places, **others}
 
     @property
@@ -115,6 +124,8 @@ class Audit:
             lines.append(f"besides: {counted(sum(self.others.values()), 'row')} of {len(self.others)} other ranges")
         if self.silent:
             lines.append(f"besides: {counted(self.silent, 'record')} that do not say where they came from")
+        if self.outside:
+            lines.append(f"besides: {counted(self.outside, 'row')} outside of the range")
         return "\n".join(lines)
 
 
@@ -166,6 +177,31 @@ def audit(
     if ledger is not None:
         _follow(ledger, reports, done)
     return Audit(tuple(done[range_id] for range_id in dict.fromkeys([*reports, *done])), others, silent)
+
+
+def audit_table(
+    table: str, source: Mapping[str, str], topics: Sequence[str], between: tuple[str, str], most: int = 20
+) -> Audit:
+    """Audit a table that another program wrote: whether it has each record of topics between two places, once.
+
+    The table is `delta:<location>`, `iceberg:<name>` or `parquet:<folder>`. The places are resolved once, at the
+    beginning. Raises `SettingError` if the columns do not say which record a row is of, and `CannotReadError`.
+    """
+    loaded, begin = range_between(source, list(topics), *between)
+    columns, stop = OfOthers(table), loaded.end.offsets
+    taken = read_others(columns, loaded)
+    promised = Promised(loaded.id, copied=True, headers=True, keep_order="none", emitted=0, left_out=(*columns.apart,))
+    compared = compare(promised, read_range(source, loaded, stop), taken.found, most)
+    compared.late = 0  # neither times nor order are compared
+    nowhere = (Finding("stray", each, table, "its topic has no such partition") for each in taken.nowhere)
+    compared.add("stray", len(taken.nowhere), nowhere, most)
+    gone = [each.remarks[0] for each in begin.deleted if each.maybe]
+    for reason in gone if loaded.offsets else ["no offset lies between the start and the end: nothing was compared"]:
+        compared.leave_open(1, reason)
+    places = {"start": loaded.start.offsets, "end": stop}
+    asked = " ".join(f"--{name} '{json.dumps(offsets.to_json())}'" for name, offsets in places.items())
+    notes = (columns.note, f"offsets: {asked}", *(each for each in begin.remarks if each not in gone))
+    return Audit((OfRange(loaded.id, compared, table, notes=notes),), outside=taken.outside)
 
 
 def _follow(ledger: Ledger, reports: Mapping[str, Report | None], done: dict[str, OfRange]) -> None:

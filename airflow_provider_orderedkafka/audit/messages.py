@@ -21,6 +21,7 @@ from .comparing import Found
 from .following import Turns, named_topics, stops
 from .numbers import UNCOMPARED, Columns, Ints, Source, in_order, of_headers, records, rows
 
+Spots = Mapping[TopicPartition, int]
 Spans = Mapping[TopicPartition, tuple[int, int]]
 
 
@@ -37,9 +38,14 @@ def messages_in(config: Mapping[str, str], spans: Spans, isolation: Isolation) -
 
 def read_source(config: Mapping[str, str], report: Report) -> Source:
     """The records that a range has loaded, as they are there now."""
-    loaded = report.range
+    counted = not (report.limit_spent or report.replayed or report.lost)
+    return read_range(config, report.range, stops(report), report.read_in if counted else None)
+
+
+def read_range(config: Mapping[str, str], loaded: Range, stop: Spots, read: Spots | None = None) -> Source:
+    """The records of a range before `stop`, as they are there now; how many were `read`, where that is certain."""
     partitions = loaded.start.offsets.partitions
-    stop, topics = stops(report), _topics(config, loaded)
+    topics = _topics(config, loaded)
     found = records()
     certain = dict.fromkeys(partitions, LARGEST)
     if topics is not None:
@@ -51,18 +57,17 @@ def read_source(config: Mapping[str, str], report: Report) -> Source:
             spans[each] = (max(starts[each], loaded.start.offsets[each]), min(stop[each], ends[each]))
         _take_records(config, spans, loaded, found)
     floors = np.array([loaded.start.floor.of(each) for each in partitions], np.int64)
-    counted = not (report.limit_spent or report.replayed or report.lost)
     return Source(
         partitions=partitions,
         start=_by(partitions, loaded.start.offsets),
         stop=_by(partitions, stop),
         certain=_by(partitions, certain),
-        read=np.array([report.read_in.get(each, 0) if counted else -1 for each in partitions], np.int64),
+        read=np.array([-1 if read is None else read.get(each, 0) for each in partitions], np.int64),
         columns=in_order(found, floors, loaded.latest),
     )
 
 
-def _by(partitions: Sequence[TopicPartition], values: Mapping[TopicPartition, int]) -> Ints:
+def _by(partitions: Sequence[TopicPartition], values: Spots) -> Ints:
     return np.array([values[each] for each in partitions], np.int64)
 
 
@@ -95,9 +100,9 @@ def _take_records(config: Mapping[str, str], spans: Spans, loaded: Range, found:
         )
 
 
-def codes_of(report: Report) -> dict[tuple[bytes, int], int]:
+def codes_of(loaded: Range) -> dict[tuple[bytes, int], int]:
     """The place of each partition of a range's source in their order."""
-    partitions = report.range.start.offsets.partitions
+    partitions = loaded.start.offsets.partitions
     return {(each.topic.encode(), each.partition): code for code, each in enumerate(partitions)}
 
 
@@ -197,7 +202,7 @@ class _Mine:
     @classmethod
     def of(cls, report: Report, places: Sequence[TopicPartition]) -> Self:
         return cls(
-            codes_of(report),
+            codes_of(report.range),
             {(each.topic, each.partition): place for place, each in enumerate(places)},
             frozenset(named_topics(report.destination.output if report.destination else "")),
         )

@@ -1,201 +1,32 @@
-"""Read the rows of a range in a table or in folders of files back, without Spark.
+"""Read the rows of a range in a table or in folders of files back, without Spark."""
 
-Files are found by their manifests, and read as Arrow batches: those of formats that keep bytes and times.
-"""
-
-import json
 import re
-from base64 import b64decode
-from binascii import Error as NoBase64
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
-from datetime import datetime
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import dataset, fs
-from pyarrow import json as lines
 
-from ..core.commits import IDENTITY, MARK
-from ..core.documents import Report
+from ..core.commits import IDENTITY
+from ..core.documents import Range, Report
+from ..core.notation.spelling import listed
+from ..core.order.positions import TopicPartition
 from ..errors import OrderedKafkaError, SettingError
 from ..kafka.provenance import WHOLE_RECORD
-from ..storage import local_path
 from .comparing import FORMATS, Found
+from .files import PLACE, Batches, CannotReadError, files_of, opened, reachable
 from .following import stops
 from .messages import codes_of
-from .numbers import NAMED, UNCOMPARED, Ints, hashed, of_headers
+from .numbers import NAMED, UNCOMPARED, Ints, hashed, of_headers, rows
 
-Batches = Iterator[tuple[str, pa.RecordBatch]]
-"""The rows of an output in order, each batch with the name of where it lies."""
-
-_MOMENT: Final = pa.timestamp("us", "UTC")
-_TEXT: Final = pa.string()
-_HEADERS: Final = pa.list_(pa.struct([("key", _TEXT), ("value", _TEXT)]))
-_PLACE: Final = pa.schema([("topic", _TEXT), ("partition", pa.int32()), ("offset", pa.int64())])
-_SMALL: Final = (("timestampType", pa.int32()), ("late", pa.bool_()))
-_LINE: Final = pa.schema(
-    [*((name, _TEXT) for name in ("key", "value", "timestamp", "order_time")), *_PLACE, *_SMALL, ("headers", _HEADERS)]
-)
-"""The columns of a plain copy, as a line of JSON has them."""
-_ROW: Final = pa.schema(
-    [
-        *(("key", pa.binary()), ("value", pa.binary())),
-        *(("timestamp", _MOMENT), ("order_time", _MOMENT)),
-        *_PLACE,
-        *_SMALL,
-        ("headers", pa.list_(pa.struct([("key", _TEXT), ("value", pa.binary())]))),
-    ]
-)
-
-
-class CannotReadError(OrderedKafkaError):
-    """An output cannot be read back; what is in it is not known."""
-
-
-def reachable(location: str) -> str:
-    """A location as what reads without Hadoop calls it."""
-    path = local_path(location)
-    return location.replace("s3a://", "s3://", 1) if path is None else str(path)
-
-
-def opened(location: str) -> tuple[fs.FileSystem, str]:
-    path = reachable(location)
-    try:
-        files, base = fs.FileSystem.from_uri(path) if ":/" in path else (fs.LocalFileSystem(), path)
-    except (pa.ArrowException, ValueError, OSError) as error:
-        raise CannotReadError(f"{location!r} cannot be opened here: {error}") from error
-    return files, base.rstrip("/")
-
-
-def files_of(kind: str, path: str, called: str, *, copied: bool) -> Batches:
-    """The rows of the files that the manifests of a range list; of a transform's JSON, the places at most."""
-    files, base = opened(path)
-    for manifest in _manifests(files, f"{base}/_{MARK}/{called}"):
-        for name in manifest["files"]:
-            yield from ((name, batch) for batch in _batches(files, f"{base}/{name}", kind, copied=copied))
-
-
-def _manifests(files: fs.FileSystem, folder: str) -> list[dict[str, Any]]:
-    """The manifests of a range, in the order of its batches."""
-    try:
-        found = files.get_file_info(fs.FileSelector(folder))
-        named = sorted((each for each in found if each.base_name.removesuffix(".json").isdecimal()), key=_number)
-        return [json.loads(files.open_input_stream(each.path).read()) for each in named]
-    except FileNotFoundError:
-        return []
-    except (OSError, ValueError) as error:
-        raise CannotReadError(f"the manifests in {folder!r} cannot be read here: {error}") from error
-
-
-def _number(info: fs.FileInfo) -> int:
-    return int(info.base_name.removesuffix(".json"))
-
-
-def _batches(files: fs.FileSystem, path: str, kind: str, *, copied: bool) -> Iterator[pa.RecordBatch]:
-    """The rows of a file; none of one that is gone, as its rows are then."""
-    found = files.get_file_info(path)
-    if found.type == fs.FileType.NotFound or found.size == 0 or found.base_name.startswith(("_", ".")):
-        return
-    try:
-        if kind == "json":
-            yield from _copied_lines(files, path) if copied else _lines(files, path)
-        elif kind == "avro":
-            yield from _avro(files, path)
-        else:
-            yield from dataset.dataset(path, format=kind, filesystem=files).to_batches(use_threads=False)
-    except (pa.ArrowException, OSError, EOFError) as error:
-        raise SettingError(f"{path!r} is no whole file of {kind}: {error}") from error
-
-
-def _lines(files: fs.FileSystem, path: str) -> Iterator[pa.RecordBatch]:
-    """As many rows as the file has lines, with the places of their records, where they have these as a copy has."""
-    with suppress(pa.ArrowInvalid):
-        yield from _read_lines(files, path, _PLACE).to_batches()
-        return
-    with files.open_input_stream(path) as stream:  # uncompressed by its name
-        count = sum(1 for line in stream.readall().splitlines() if line.strip())
-    yield pa.RecordBatch.from_pydict({"line": pa.nulls(count)})
-
-
-def _read_lines(files: fs.FileSystem, path: str, columns: pa.Schema) -> pa.Table:
-    known = lines.ParseOptions(explicit_schema=columns, unexpected_field_behavior="ignore")
-    with files.open_input_stream(path) as stream:
-        return lines.read_json(stream, parse_options=known)
-
-
-def _copied_lines(files: fs.FileSystem, path: str) -> Iterator[pa.RecordBatch]:
-    """The rows of a plain copy, as Spark writes them: bytes are base64, times are text, what is null is left out."""
-    table = _read_lines(files, path, _LINE)
-    made = {
-        **{name: pa.array(map(_bytes, table.column(name).to_pylist()), pa.binary()) for name in ("key", "value")},
-        **{name: _moments(path, table.column(name).to_pylist()) for name in ("timestamp", "order_time")},
-        **{name: table.column(name) for name in (*PLACE, "timestampType", "late")},
-        "headers": pa.array(map(_pairs, table.column("headers").to_pylist())),
-    }
-    yield from pa.table(made).to_batches()
-
-
-def _avro(files: fs.FileSystem, path: str) -> Iterator[pa.RecordBatch]:
-    """The columns of a plain copy, as far as the rows have them as a copy has."""
-    try:
-        import cramjam  # noqa: F401 - Spark compresses with Snappy, which fastavro takes from there
-        from fastavro import block_reader
-    except ModuleNotFoundError as error:
-        raise CannotReadError(f"{path!r}: to read Avro back, install fastavro and cramjam here") from error
-    with files.open_input_file(path) as stream:
-        try:
-            yield from (_of_a_copy(list(block)) for block in block_reader(stream))
-        except Exception as error:  # of fastavro, a codec or Python itself: none says that a file is damaged
-            raise SettingError(f"{path!r} is no whole file of avro: {type(error).__name__}: {error}") from error
-
-
-def _of_a_copy(rows: Sequence[dict[str, Any]]) -> pa.RecordBatch:
-    columns = {name: [row[name] for row in rows] for name in _ROW.names if rows and name in rows[0]}
-    made = {name: _typed(values, _ROW.field(name).type) for name, values in columns.items()}
-    return pa.RecordBatch.from_pydict({"row": pa.nulls(len(rows)), **made})
-
-
-def _typed(values: Sequence[Any], wanted: pa.DataType) -> pa.Array:
-    """Values as a copy has them, or as they are."""
-    try:
-        return pa.array(values, wanted)
-    except pa.ArrowException:
-        return pa.array(map(str, values))
-
-
-def _bytes(text: str | None) -> bytes | None:
-    """What base64 stands for; text that is none, as it is: no record has that."""
-    try:
-        return None if text is None else b64decode(text, validate=True)
-    except NoBase64:
-        return b"no base64: " + str(text).encode()
-
-
-def _pairs(headers: Sequence[dict[str, str | None]] | None) -> list[dict[str, Any]] | None:
-    return None if headers is None else [{"key": each["key"], "value": _bytes(each["value"])} for each in headers]
-
-
-def _moments(path: str, texts: Sequence[str | None]) -> pa.Array:
-    """Times; null where there is none. Raises `CannotReadError` if they are written in another way altogether."""
-    found = [_moment(text) for text in texts]
-    if found and not any(found) and any(texts):
-        raise CannotReadError(f"{path!r}: its times are not as Spark writes them by default, such as {texts[0]!r}")
-    return pa.array(found, _MOMENT)
-
-
-def _moment(text: str | None) -> datetime | None:
-    try:
-        return None if text is None else datetime.fromisoformat(text)
-    except ValueError:
-        return None
-
-
-PLACE: Final = ("topic", "partition", "offset")
 COPIED: Final = (*PLACE, "order_time", "timestamp", "key", "value")
+
+OWN: Final = ("key", "value")
+"""The columns of a record that any table may have as they are."""
 
 COMPARED: Final = ("time", "timestamp", "timestampType", "key", "value", "headers", "late")
 
@@ -211,7 +42,7 @@ def read_table(report: Report, found: Found) -> Found:
     assert to is not None
     called = to.called or report.range_id
     kind, _, place = to.output.partition(":")
-    taking = _Taking(report, found)
+    taking = Taking(report.range, stops(report), found, copied=to.copied)
     if kind in _LAKES:
         before = None if report.before is None else report.before.table
         lake = _Lake(place, to.location, called, "" if before is None else before.table)
@@ -233,28 +64,59 @@ def whole_table(report: Report) -> Batches:
     kind, _, place = to.output.partition(":")
     if at is None or kind not in _LAKES:
         raise CannotReadError(f"{to.output}: the report does not say at which version the range has left the table")
-    yield from _LAKES[kind](_Lake(place, to.location, id=at.table, version=at.version))
+    if at.version is not None:
+        yield from _LAKES[kind](_Lake(place, to.location, id=at.table, version=at.version))
+
+
+def read_others(columns: "OfOthers", loaded: Range) -> "Taking":
+    """The rows of a range in a table of another program, as it is now.
+
+    Raises `CannotReadError`, and `SettingError` if its columns do not say which record a row is of.
+    """
+    kind, _, place = columns.table.partition(":")
+    taking = Taking(loaded, loaded.end.offsets, Found(rows(), ()), copied=True)
+    taking.take_by_place(OF_OTHERS[kind](_Lake(place, "", choose=columns.choose)))
+    return taking
 
 
 @dataclass
-class _Taking:
-    """Adds rows to those that were found."""
+class Taking:
+    """Adds rows to those that were `found` of a range, and counts those `outside` of it.
 
-    report: Report
+    `nowhere` are the records that rows say to be of, in partitions that a topic of the range does not have.
+    """
+
+    loaded: Range
+    stop: Mapping[TopicPartition, int]
     found: Found
+    copied: bool
+    outside: int = 0
+    nowhere: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._codes = codes_of(self.report)
-        self._copied = self.report.destination is not None and self.report.destination.copied
+        self._codes = codes_of(self.loaded)
         self._places = list(self.found.places)
         self._at: dict[str, int] = {}
-        starts = self.report.range.start.offsets
-        self._spans = [range(starts[each], stop) for each, stop in stops(self.report).items()]
+        self._spans = [range(start, self.stop[each]) for each, start in self.loaded.start.offsets.items()]
         self._nameless, self._silent, self._numbered = 0, 0, True
 
     def take(self, batches: Batches, *, dead: bool = False) -> None:
         for place, batch in batches:
             self._take(place, batch, dead=dead)
+        self._settle()
+
+    def take_by_place(self, batches: Batches) -> None:
+        """Take rows whose columns say which record they are of, and of these alone key and value."""
+        for place, batch in batches:
+            mine, silent, others = self._mine(batch, shown(batch))
+            nowhere = [TopicPartition(*row[:2]).at(row[2]) for row in others if self._is_nowhere(*row[:2])]
+            self.nowhere += nowhere
+            self.outside += len(others) - len(nowhere)
+            self._nameless += silent
+            self._add(place, mine, [*shown(mine), [0] * mine.num_rows], [0] * mine.num_rows, of_record(mine))
+        self._settle()
+
+    def _settle(self) -> None:
         self.found = replace(
             self.found,
             places=tuple(self._places),
@@ -270,23 +132,35 @@ class _Taking:
                 self._take_silent(place, batch.filter(silent), dead=dead)
                 batch = batch.filter(pc.invert(silent))
             said = [pc.struct_field(batch.column(IDENTITY), name).to_pylist() for name in (*PLACE, "ordinal")]
-            others = others_of(batch, said) if self._copied else [0] * batch.num_rows
-            self._add(place, batch, said, others, dead=dead)
-        elif {*COPIED} <= {*batch.schema.names} if self._copied else _says_where(batch):
-            self._numbered &= self._copied
+            others = others_of(batch, said) if self.copied else [0] * batch.num_rows
+            self._add(place, batch, said, others, self._compared(batch), dead=dead)
+        elif {*COPIED} <= {*batch.schema.names} if self.copied else _says_where(batch):
+            self._numbered &= self.copied
             zeros = [0] * batch.num_rows
-            self._add(place, batch, [*shown(batch), zeros], zeros, dead=dead)
+            self._add(place, batch, [*shown(batch), zeros], zeros, self._compared(batch), dead=dead)
         else:
             self._nameless += batch.num_rows
 
     def _take_silent(self, place: str, batch: pa.RecordBatch, *, dead: bool) -> None:
         """Rows without an identity: in a copy their columns say which record one is of, and so of which range."""
-        says = shown(batch) if self._copied and not dead else [[None] * batch.num_rows] * 3
-        whose = [None if None in row else self._read(*row) for row in zip(*says, strict=True)]
-        self._silent += whose.count(None)
-        mine = batch.filter(pa.array([each is True for each in whose], pa.bool_()))
-        count = mine.num_rows
-        self._add(place, mine, [*shown(mine), [0] * count], [1 << NAMED.index("identity")] * count, dead=dead)
+        says = shown(batch) if self.copied and not dead else [[None] * batch.num_rows] * 3
+        mine, silent, _ = self._mine(batch, says)
+        self._silent += silent
+        others = [1 << NAMED.index("identity")] * mine.num_rows
+        self._add(place, mine, [*shown(mine), [0] * mine.num_rows], others, self._compared(mine), dead=dead)
+
+    def _mine(
+        self, batch: pa.RecordBatch, says: Sequence[list[Any]]
+    ) -> tuple[pa.RecordBatch, int, list[tuple[str, int, int]]]:
+        """The rows of the range by what their columns say, how many say nothing, and what the others say."""
+        said = list(zip(*says, strict=True))
+        whose = [None if None in row else self._read(*row) for row in said]
+        others = [row for row, mine in zip(said, whose, strict=True) if mine is False]
+        return batch.filter(pa.array([mine is True for mine in whose], pa.bool_())), whose.count(None), others
+
+    def _is_nowhere(self, topic: str, partition: int) -> bool:
+        """Whether the topic is one of the range, and has no such partition."""
+        return topic in self.loaded.topics and (topic.encode(), partition) not in self._codes
 
     def _read(self, topic: str, partition: int, offset: int) -> bool:
         """Whether the range has read that offset."""
@@ -294,7 +168,14 @@ class _Taking:
         return code >= 0 and offset in self._spans[code]
 
     def _add(
-        self, place: str, batch: pa.RecordBatch, said: Sequence[list[Any]], others: Iterable[int], *, dead: bool
+        self,
+        place: str,
+        batch: pa.RecordBatch,
+        said: Sequence[list[Any]],
+        others: Iterable[int],
+        compared: Mapping[str, Iterable[int]],
+        *,
+        dead: bool = False,
     ) -> None:
         *sources, ordinals = said
         begin = self._at.get(place, 0)
@@ -308,8 +189,11 @@ class _Taking:
             place=[self._place(place)] * batch.num_rows,
             at=range(begin, begin + batch.num_rows),
             other=[0] * batch.num_rows if dead else others,
-            **(compared_columns(batch) if self._copied else dict.fromkeys(COMPARED, [UNCOMPARED] * batch.num_rows)),
+            **compared,
         )
+
+    def _compared(self, batch: pa.RecordBatch) -> Mapping[str, Iterable[int]]:
+        return compared_columns(batch) if self.copied else _nothing(batch)
 
     def _place(self, name: str) -> int:
         if not self._places or self._places[-1] != name:
@@ -336,7 +220,7 @@ def _says_where(batch: pa.RecordBatch) -> bool:
     columns = [batch.column(name) for name in PLACE if name in batch.schema.names]
     if len(columns) < len(PLACE) or any(column.null_count for column in columns):
         return False
-    return pa.types.is_string(columns[0].type) and all(pa.types.is_integer(column.type) for column in columns[1:])
+    return all(fits(column.type) for fits, column in zip(_SAY_WHERE.values(), columns, strict=True))
 
 
 def compared_columns(batch: pa.RecordBatch) -> dict[str, Iterable[int]]:
@@ -355,6 +239,61 @@ def compared_columns(batch: pa.RecordBatch) -> dict[str, Iterable[int]]:
         "late": column("late", _plain),
         "headers": column("headers", _headers) if "headers" in names else [of_headers(())] * batch.num_rows,
     }
+
+
+def _nothing(batch: pa.RecordBatch) -> dict[str, Iterable[int]]:
+    return dict.fromkeys(COMPARED, [UNCOMPARED] * batch.num_rows)
+
+
+def of_record(batch: pa.RecordBatch) -> dict[str, Iterable[int]]:
+    """Key and value, where they are there, and nothing else."""
+    there = [name for name in OWN if name in batch.schema.names]
+    return {**_nothing(batch), **{name: hashed(batch.column(name)) for name in there}}
+
+
+@dataclass
+class OfOthers:
+    """The columns of a table that another program wrote: which say a row's record, and which are as the record's.
+
+    `apart` has why key or value cannot be compared.
+    """
+
+    table: str
+    apart: dict[str, str] = field(default_factory=dict)
+
+    def choose(self, schema: pa.Schema) -> list[str]:
+        """The columns to read; `SettingError` if they do not say which record a row is of."""
+        kinds = {each.name: each.type for each in schema}
+        wrong = [name for name, fits in _SAY_WHERE.items() if name not in kinds or not fits(kinds[name])]
+        if wrong:
+            has = listed([f"{each.name} ({each.type})" for each in schema], _SHOWN)
+            raise SettingError(
+                f"{self.table}: rows are compared with records by the columns topic (text), partition and offset "
+                f"(whole numbers); wrong or not there: {', '.join(map(repr, wrong))}; there are {has}. Audit a table "
+                "that has all three under these names"
+            )
+        why = {name: f"a column of {kinds[name]}" if name in kinds else "no such column" for name in OWN}
+        self.apart = {name: why[name] for name in OWN if name not in kinds or not _is_raw(kinds[name])}
+        return [*PLACE, *(name for name in OWN if name not in self.apart)]
+
+    @property
+    def note(self) -> str:
+        """What was compared of each row, and what was not."""
+        there = ", ".join([*PLACE, *(name for name in OWN if name not in self.apart)])
+        missed = "".join(f"{name} ({why}), " for name, why in self.apart.items())
+        return f"compared: {there}; not proved: {missed}order, timestamps, headers, other columns, who wrote a row"
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _is_raw(kind: pa.DataType) -> bool:
+    return _is_text(kind) or bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+
+
+_SAY_WHERE: Final = {"topic": _is_text, "partition": pa.types.is_integer, "offset": pa.types.is_integer}
+_SHOWN: Final = 20
 
 
 def milliseconds(column: pa.Array) -> Ints:
@@ -378,7 +317,8 @@ def _headers(column: pa.Array) -> list[int]:
 class _Lake:
     """A table: its name, where it lies if that is not its name, what the range is called there, and the id it had.
 
-    Where no range is `called`, it is read at its `version`, with the rows of all ranges.
+    Where no range is `called`, it is read at its `version`, or as it is now, with the rows of all ranges. `choose` says
+    which columns are read, where it is not for this module to say.
     """
 
     name: str
@@ -386,6 +326,7 @@ class _Lake:
     called: str = ""
     id: str = ""
     version: int | None = None
+    choose: Callable[[pa.Schema], list[str]] | None = None
 
     def check_same(self, now: str) -> None:
         """`CannotReadError` if the table that has the name now is another one."""
@@ -410,7 +351,8 @@ def _delta(lake: _Lake) -> Batches:
         which = f" WHERE {named} = '{called}' OR {named} IS NULL" if called else ""
         known = pa.schema(table.schema().to_arrow())
         # What is nested is compared nowhere else, and where it has grown it cannot be read together.
-        columns = pa.schema([each for each in known if each.name in _NESTED or not pa.types.is_nested(each.type)])
+        flat = [each.name for each in known if each.name in _NESTED or not pa.types.is_nested(each.type)]
+        columns = pa.schema([known.field(name) for name in (lake.choose(known) if lake.choose else flat)])
         names = ", ".join(f'"{name.replace(chr(34), 2 * chr(34))}"' for name in columns.names)
         found = QueryBuilder().register("rows", table).execute(f"SELECT {names} FROM rows{which}")  # noqa: S608 - quoted
         for batch in pa.RecordBatchReader.from_stream(found):  # without what deletion vectors have deleted
@@ -423,13 +365,28 @@ def _iceberg(lake: _Lake) -> Batches:
 
         table = _iceberg_table(lake)
         lake.check_same(str(table.metadata.table_uuid))
-        if not lake.called and lake.version is None:  # it had no snapshot yet
-            return
         named = f"{IDENTITY}.range_id"
         which = Or(EqualTo(named, lake.called), IsNull(named)) if lake.called else AlwaysTrue()
-        found = table.scan(row_filter=which, snapshot_id=lake.version)
+        names = lake.choose(table.schema().as_arrow()) if lake.choose else ["*"]
+        found = table.scan(row_filter=which, snapshot_id=lake.version, selected_fields=tuple(names))
         for batch in found.to_arrow_batch_reader():
             yield f"iceberg:{lake.name}", batch
+
+
+def _folder(lake: _Lake) -> Batches:
+    """All files of Parquet in a folder; what their paths have as `name=value` is a column, too."""
+    assert lake.choose is not None
+    files, base = opened(lake.name)
+    if files.get_file_info(f"{base}/_delta_log").type != fs.FileType.NotFound:
+        raise SettingError(
+            f"parquet:{lake.name} is a Delta table, where not every file counts: name it delta:{lake.name}"
+        )
+    with _explained(f"parquet:{lake.name}", "pyarrow"):
+        found = dataset.dataset(base, format="parquet", filesystem=files, partitioning="hive")
+        names = lake.choose(found.schema)
+        for each in found.get_fragments():
+            for batch in each.to_batches(schema=found.schema, columns=names):
+                yield each.path.removeprefix(f"{base}/"), batch
 
 
 def _iceberg_table(lake: _Lake) -> Any:
@@ -460,7 +417,7 @@ def _explained(output: str, package: str) -> Iterator[None]:
     """What a reader of tables says, as one error: they share no base."""
     try:
         yield
-    except (CannotReadError, GeneratorExit):
+    except (OrderedKafkaError, GeneratorExit):
         raise
     except ModuleNotFoundError as error:
         if error.name != package:
@@ -471,3 +428,5 @@ def _explained(output: str, package: str) -> Iterator[None]:
 
 
 _LAKES: Final[Mapping[str, Callable[[_Lake], Batches]]] = {"delta": _delta, "iceberg": _iceberg}
+OF_OTHERS: Final = {**_LAKES, "parquet": _folder}
+"""The tables of other programs that can be read."""

@@ -21,9 +21,10 @@ from ..core.commits import DELETED, IDENTITY
 from ..core.documents import Report
 from ..core.order.positions import TopicPartition
 from .comparing import Compared, Finding, Found, Promised, own_records
+from .files import PLACE, CannotReadError
 from .following import stops
 from .numbers import NAMED, UNCOMPARED, Ints, Mask, Source, begins, hashed
-from .tables import COMPARED, PLACE, CannotReadError, compared_columns, milliseconds, others_of, whole_table
+from .tables import COMPARED, compared_columns, milliseconds, others_of, whole_table
 
 KEYS: Final = frozenset({"key", "topic", "partition"})
 """Of which columns of a plain copy a key may be, so that each record says its own."""

@@ -183,7 +183,7 @@ def test_what_cannot_be_meant_is_said_with_the_way_out(
     option = ["--option", f"kafka.bootstrap.servers={kafka.bootstrap_servers}"]
     written.load()
     for arguments, why in (
-        ([*option], "name the DAG file of a load, or the --checkpoint"),
+        ([*option], "--checkpoint"),
         (["--checkpoint", str(tmp_path / "nowhere"), *option], "there is no range at"),
         (["--checkpoint", str(tmp_path / "checkpoint"), *option, "--range", "r2"], "there is no range 'r2'"),
         (["--checkpoint", str(tmp_path / "checkpoint"), "--option", "nonsense"], "takes name=value"),

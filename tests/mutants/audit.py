@@ -6,12 +6,13 @@ UPSERTS = ("tests/unit/test_audit_upserts.py",)
 TOPICS = "tests/integration/test_audit.py"
 LOADS = "tests/integration/test_audit_loads.py"
 TABLES = "tests/integration/test_audit_tables.py"
+OTHERS = "tests/integration/test_audit_others.py"
 TASK = "tests/airflow/test_audit.py"
 
 MUTANTS = [
     (
         "a file of Avro that cannot be read is whatever its reader makes of it",
-        f"{AUDIT}/tables.py",
+        f"{AUDIT}/files.py",
         {"        except Exception as error:  # of fastavro": "        except EOFError as error:  # of fastavro"},
         ("tests/unit/test_audit.py",),
     ),
@@ -158,6 +159,36 @@ MUTANTS = [
         f"{AUDIT}/tables.py",
         {"return np.where(rest == 0, found, -3)": "return found"},
         (f"{TABLES}::test_a_micro_or_a_nanosecond_is_another_time",),
+    ),
+    (
+        "rows of others are of the range that is audited",
+        f"{AUDIT}/tables.py",
+        {"self.outside += len(others) - len(nowhere)": "self._nameless += len(others) - len(nowhere)"},
+        (f"{OTHERS}::test_rows_outside_of_the_range_are_left_out_and_counted",),
+    ),
+    (
+        "a partition that a topic does not have is outside of the range",
+        f"{AUDIT}/tables.py",
+        {"return topic in self.loaded.topics and": "return not self.loaded.topics and"},
+        (f"{OTHERS}::test_what_is_wrong_is_found_with_its_place",),
+    ),
+    (
+        "what cannot be compared was compared",
+        f"{AUDIT}/tables.py",
+        {"OWN if name not in kinds or not _is_raw(kinds[name])}": "OWN if name not in kinds}"},
+        (f"{OTHERS}::test_columns_that_cannot_be_compared_are_named",),
+    ),
+    (
+        "what retention took before the start of the log was not asked for",
+        "airflow_provider_orderedkafka/reader.py",
+        {"span = (Place(begin.asked, NO_FLOOR), ": "span = (Place(begin.offsets, NO_FLOOR), "},
+        (f"{OTHERS}::test_records_that_retention_took_cannot_be_proved_and_what_is_there_is_compared",),
+    ),
+    (
+        "of what nobody looked at nothing is unknown",
+        f"{AUDIT}/auditing.py",
+        {"gone if loaded.offsets else [": "gone if loaded else ["},
+        (f"{OTHERS}::test_a_range_without_an_offset_is_not_clean",),
     ),
     (
         "an audit that found something succeeds",

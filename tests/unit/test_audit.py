@@ -16,9 +16,9 @@ from support.runs import LOAD, PARTITION, TOPICS, a_range, a_report, place
 
 from airflow_provider_orderedkafka.audit.auditing import OfRange
 from airflow_provider_orderedkafka.audit.comparing import Compared, Found, Promised, compare
+from airflow_provider_orderedkafka.audit.files import files_of
 from airflow_provider_orderedkafka.audit.following import breaks, lost
 from airflow_provider_orderedkafka.audit.numbers import Source, in_order, records, rows
-from airflow_provider_orderedkafka.audit.tables import files_of
 from airflow_provider_orderedkafka.core.documents import Ledger, Report
 from airflow_provider_orderedkafka.core.lifecycle import committed, first_look, opened, rewound, submitted
 from airflow_provider_orderedkafka.core.order.positions import LARGEST, TopicPartition

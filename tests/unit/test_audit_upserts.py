@@ -13,8 +13,8 @@ from support.messages import says
 from support.runs import a_range, a_report
 
 from airflow_provider_orderedkafka.audit.comparing import Compared, Found
+from airflow_provider_orderedkafka.audit.files import CannotReadError
 from airflow_provider_orderedkafka.audit.numbers import Source, in_order, records
-from airflow_provider_orderedkafka.audit.tables import CannotReadError
 from airflow_provider_orderedkafka.audit.upserts import ROW, compare_upserts
 from airflow_provider_orderedkafka.core.commits import TableVersion
 from airflow_provider_orderedkafka.core.documents import Changes, Destination, Ends, Report, Upsert

@@ -93,12 +93,19 @@ class Brokers:
 class ResolvedStart:
     """Where each partition starts, with remarks for people about how it was found.
 
-    `deleted` has for each time that it starts at where records from then on may be gone.
+    `deleted` has for each time that it starts at where records from then on may be gone, `lost` how many offsets lie
+    between those that were asked for and the log's start.
     """
 
     offsets: Offsets
     remarks: tuple[str, ...] = ()
     deleted: tuple[Deleted, ...] = ()
+    lost: Offsets = Offsets()  # noqa: RUF009 - it never changes
+
+    @property
+    def asked(self) -> Offsets:
+        """The offsets as they were asked for, those that are gone, too."""
+        return Offsets({partition: at - self.lost.get(partition, 0) for partition, at in self.offsets.items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,13 +163,15 @@ def _by_topic(place: StartResolver, starts: Mapping[str, Start]) -> ResolvedStar
     found: dict[TopicPartition, int] = {}
     remarks: list[str] = []
     deleted: list[Deleted] = []
+    lost = Offsets()
     for start in dict.fromkeys(starts.values()):
         some = tuple(partition for partition in place.partitions if starts[partition.topic] == start)
         resolved = replace(place, partitions=some).resolve(start)
         found.update(resolved.offsets)
         remarks += resolved.remarks
         deleted += resolved.deleted
-    return ResolvedStart(Offsets(found), tuple(remarks), tuple(deleted))
+        lost += resolved.lost
+    return ResolvedStart(Offsets(found), tuple(remarks), tuple(deleted), lost)
 
 
 def _at(place: StartResolver, time: int) -> ResolvedStart:
@@ -196,7 +205,7 @@ def _committed(place: StartResolver, group: str) -> ResolvedStart:
     if not never:
         return checked
     remark = f"group {group!r} never committed {listed(never)}: the {place.word} is offset 0 there"
-    return ResolvedStart(checked.offsets, (remark, *checked.remarks))
+    return replace(checked, remarks=(remark, *checked.remarks))
 
 
 def _explicit(place: StartResolver, wanted: dict[TopicPartition, int]) -> ResolvedStart:
@@ -214,7 +223,7 @@ def _explicit(place: StartResolver, wanted: dict[TopicPartition, int]) -> Resolv
 def _checked(place: StartResolver, what: str, wanted: Mapping[TopicPartition, int]) -> ResolvedStart:
     """Resolve "earliest" and "latest"; other offsets must lie within the log."""
     starts, ends = place.log_starts(), place.high_ends()
-    found, remarks = {}, []
+    found, remarks, gone_by = {}, [], {}
     for partition, offset in wanted.items():
         first, end = starts[partition], ends[partition]
         found[partition] = {EARLIEST: first, LATEST: end}.get(offset, offset)
@@ -232,10 +241,10 @@ def _checked(place: StartResolver, what: str, wanted: Mapping[TopicPartition, in
                     **partition._asdict(),
                     offset=offset,
                 )
-            lost = first - offset
+            lost = gone_by[partition] = first - offset
             remarks.append(f"{gone}; {counted(lost, 'offset')} {'is' if lost == 1 else 'are'} lost")
             found[partition] = first
-    return ResolvedStart(Offsets(found), tuple(remarks))
+    return ResolvedStart(Offsets(found), tuple(remarks), lost=Offsets(gone_by))
 
 
 NOWHERE: Final = Place(Offsets(), NO_FLOOR)

@@ -2,9 +2,11 @@
 
     orderedkafka audit --checkpoint /data/checkpoints/orders --option kafka.bootstrap.servers=localhost:9092
     orderedkafka audit dags/orders_ordered.py orders --json
+    orderedkafka audit --table delta:/lake/orders --topic orders --option kafka.bootstrap.servers=localhost:9092
 
 Reads the source and the output again, and changes nothing. Exits with 0 if all is as promised, with 65 if something is
-not, or cannot be known any more, and with 75 if ranges are not loaded yet.
+not, or cannot be known any more, and with 75 if ranges are not loaded yet. A --table is one that another program wrote,
+with columns topic, partition and offset: it has to have each record of its topics between --start and --end once.
 """
 
 import argparse
@@ -13,7 +15,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...core.documents import Ledger, Report
 from ...core.notation.spelling import meant
@@ -25,6 +27,10 @@ from ...locations import local_root, location_for, open_location, reports_at
 from ...outputs import OF_THE_SINK, OPTIONS_VARIABLE
 from .at_airflow import airflow, store_of
 from .plan import defined_in
+from .read import add_places
+
+if TYPE_CHECKING:
+    from ...audit.auditing import Audit
 
 PLACES = 20
 
@@ -57,30 +63,90 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="COUNT",
         help="how many places of each finding to show (default: %(default)s)",
     )
+    others = parser.add_argument_group("a table that another program wrote")
+    others.add_argument("--table", help="as delta:/lake/orders, iceberg:lake.shop.orders or parquet:/lake/orders")
+    others.add_argument(
+        "--topic", dest="topics", action="append", default=[], metavar="TOPIC", help="a topic in it; may be repeated"
+    )
+    add_places(others)
 
 
 def run(arguments: argparse.Namespace) -> int:
+    found = _of_load(arguments) if arguments.table is None else _of_table(arguments)
+    print(json.dumps(found.to_json()) if arguments.json else found.text)
+    return found.exit_code
+
+
+def _of_table(arguments: argparse.Namespace) -> "Audit":
+    from ...audit.auditing import audit_table
+
+    table = _table(arguments)
+    source, _ = _clusters(arguments)
+    return audit_table(table, source, arguments.topics, (arguments.start, arguments.end), arguments.places)
+
+
+def _table(arguments: argparse.Namespace) -> str:
+    from ...audit.tables import OF_OTHERS
+
+    of_a_load = {
+        "the DAG file": "dag_file",
+        "--checkpoint": "checkpoint",
+        "--range": "range",
+        "--sink-option": "sink_option",
+    }
+    if given := [name for name, each in of_a_load.items() if getattr(arguments, each)]:
+        raise SettingError(
+            f"--table {arguments.table!r} is a table of another program, and {given[0]} belongs to a load: leave out "
+            "one of the two"
+        )
+    if not arguments.topics:
+        raise SettingError(
+            f"--table {arguments.table!r} is compared with topics: name each one, such as --topic orders"
+        )
+    kind, _, place = arguments.table.partition(":")
+    if kind not in OF_OTHERS or not place or ("/" in place) == (kind == "iceberg"):
+        known = f"there are {', '.join(OF_OTHERS)}"
+        hint = "" if kind in OF_OTHERS else f"; {meant(kind, OF_OTHERS, known)}"
+        raise SettingError(
+            "--table takes a Delta table by its location, as delta:/lake/orders, one of Iceberg by its name, as "
+            f"iceberg:lake.shop.orders, or a folder, as parquet:/lake/orders, found {arguments.table!r}{hint}"
+        )
+    return str(arguments.table)
+
+
+def _of_load(arguments: argparse.Namespace) -> "Audit":
     from ...audit.auditing import Clusters, audit
 
+    if arguments.topics or (arguments.start, arguments.end) != ("earliest", "latest"):
+        raise SettingError(
+            "--topic, --start and --end are for --table: a load's own ranges say what it read; leave them out, or "
+            "choose one range with --range"
+        )
     where = _by_hand(arguments) if arguments.dag_file is None else _of_a_dag(arguments)
     known = _known(where)
     reports = known if arguments.range is None else _chosen(known, where, arguments.range)
     ledger = None if arguments.range else where.ledger()
     clusters = Clusters(where.source, where.output)
-    found = audit(reports, clusters, arguments.places, ledger, known.values())
-    print(json.dumps(found.to_json()) if arguments.json else found.text)
-    return found.exit_code
+    return audit(reports, clusters, arguments.places, ledger, known.values())
 
 
 def _by_hand(arguments: argparse.Namespace) -> Where:
     if arguments.checkpoint is None:
-        raise SettingError("name the DAG file of a load, or the --checkpoint of one that was run by hand")
+        raise SettingError(
+            "name the DAG file of a load, the --checkpoint of one that was run by hand, or the --table that another "
+            "program wrote"
+        )
+    source, output = _clusters(arguments)
+    store = store_in("by hand", open_location(arguments.checkpoint))
+    return Where(arguments.checkpoint, source, output, store.ledger)
+
+
+def _clusters(arguments: argparse.Namespace) -> tuple[KafkaConfig, KafkaConfig]:
+    """Those of the source and of the output."""
     options = {**_of_environment(), **_options(arguments.option, "--option")}
     of_sink = {name.removeprefix(OF_THE_SINK): options.pop(name) for name in [*options] if name.startswith(OF_THE_SINK)}
     source = KafkaConfig.from_options(options)
-    output = KafkaConfig.from_options({**of_sink, **_options(arguments.sink_option, "--sink-option")}, source)
-    store = store_in("by hand", open_location(arguments.checkpoint))
-    return Where(arguments.checkpoint, source, output, store.ledger)
+    return source, KafkaConfig.from_options({**of_sink, **_options(arguments.sink_option, "--sink-option")}, source)
 
 
 def _of_environment() -> dict[str, str]:

@@ -53,13 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     where.add_argument("-b", "--bootstrap-servers", metavar="SERVERS", help="the brokers, such as localhost:9092")
     where.add_argument("--kafka-conn-id", metavar="ID", help="an Airflow connection to Kafka")
     where.add_argument("--config", type=Path, metavar="FILE", help="librdkafka's settings, as JSON or name=value lines")
-    parser.add_argument(
-        *("-o", "--start"),
-        default="earliest",
-        metavar="PLACE",
-        help="where to begin: earliest, latest, -2h, 2026-01-31T12:00:00Z, or offsets as JSON (default: earliest)",
-    )
-    parser.add_argument("--end", default="latest", metavar="PLACE", help="where to end, exclusive (default: latest)")
+    add_places(parser)
     parser.add_argument("--around", metavar="RECORD", help="the records before and after one, such as orders[3]@1042")
     parser.add_argument("-n", "-c", "--limit", type=_count, metavar="ROWS", help="the most records to read")
     parser.add_argument("--follow", action="store_true", help="go on as records come")
@@ -81,6 +75,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--output", type=Path, metavar="FILE", help="write to a file, with a progress bar on a terminal"
     )
+
+
+def add_places(parser: "argparse._ActionsContainer") -> None:
+    """Where reading begins and ends."""
+    parser.add_argument(
+        *("-o", "--start"),
+        default="earliest",
+        metavar="PLACE",
+        help="where to begin: earliest, latest, -2h, 2026-01-31T12:00:00Z, or offsets as JSON (default: earliest)",
+    )
+    parser.add_argument("--end", default="latest", metavar="PLACE", help="where to end, exclusive (default: latest)")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -1,0 +1,186 @@
+"""Read the files of a range back as Arrow batches, without Spark: those of formats that keep bytes and times.
+
+They are found by their manifests. Tables are reached by the same locations.
+"""
+
+import json
+from base64 import b64decode
+from binascii import Error as NoBase64
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from datetime import datetime
+from typing import Any, Final
+
+import pyarrow as pa
+from pyarrow import dataset, fs
+from pyarrow import json as lines
+
+from ..core.commits import MARK
+from ..errors import OrderedKafkaError, SettingError
+from ..storage import local_path
+
+PLACE: Final = ("topic", "partition", "offset")
+
+Batches = Iterator[tuple[str, pa.RecordBatch]]
+"""The rows of an output in order, each batch with the name of where it lies."""
+
+_MOMENT: Final = pa.timestamp("us", "UTC")
+_TEXT: Final = pa.string()
+_HEADERS: Final = pa.list_(pa.struct([("key", _TEXT), ("value", _TEXT)]))
+_PLACE: Final = pa.schema([("topic", _TEXT), ("partition", pa.int32()), ("offset", pa.int64())])
+_SMALL: Final = (("timestampType", pa.int32()), ("late", pa.bool_()))
+_LINE: Final = pa.schema(
+    [*((name, _TEXT) for name in ("key", "value", "timestamp", "order_time")), *_PLACE, *_SMALL, ("headers", _HEADERS)]
+)
+"""The columns of a plain copy, as a line of JSON has them."""
+_ROW: Final = pa.schema(
+    [
+        *(("key", pa.binary()), ("value", pa.binary())),
+        *(("timestamp", _MOMENT), ("order_time", _MOMENT)),
+        *_PLACE,
+        *_SMALL,
+        ("headers", pa.list_(pa.struct([("key", _TEXT), ("value", pa.binary())]))),
+    ]
+)
+
+
+class CannotReadError(OrderedKafkaError):
+    """An output cannot be read back; what is in it is not known."""
+
+
+def reachable(location: str) -> str:
+    """A location as what reads without Hadoop calls it."""
+    path = local_path(location)
+    return location.replace("s3a://", "s3://", 1) if path is None else str(path)
+
+
+def opened(location: str) -> tuple[fs.FileSystem, str]:
+    path = reachable(location)
+    try:
+        files, base = fs.FileSystem.from_uri(path) if ":/" in path else (fs.LocalFileSystem(), path)
+    except (pa.ArrowException, ValueError, OSError) as error:
+        raise CannotReadError(f"{location!r} cannot be opened here: {error}") from error
+    return files, base.rstrip("/")
+
+
+def files_of(kind: str, path: str, called: str, *, copied: bool) -> Batches:
+    """The rows of the files that the manifests of a range list; of a transform's JSON, the places at most."""
+    files, base = opened(path)
+    for manifest in _manifests(files, f"{base}/_{MARK}/{called}"):
+        for name in manifest["files"]:
+            yield from ((name, batch) for batch in _batches(files, f"{base}/{name}", kind, copied=copied))
+
+
+def _manifests(files: fs.FileSystem, folder: str) -> list[dict[str, Any]]:
+    """The manifests of a range, in the order of its batches."""
+    try:
+        found = files.get_file_info(fs.FileSelector(folder))
+        named = sorted((each for each in found if each.base_name.removesuffix(".json").isdecimal()), key=_number)
+        return [json.loads(files.open_input_stream(each.path).read()) for each in named]
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError) as error:
+        raise CannotReadError(f"the manifests in {folder!r} cannot be read here: {error}") from error
+
+
+def _number(info: fs.FileInfo) -> int:
+    return int(info.base_name.removesuffix(".json"))
+
+
+def _batches(files: fs.FileSystem, path: str, kind: str, *, copied: bool) -> Iterator[pa.RecordBatch]:
+    """The rows of a file; none of one that is gone, as its rows are then."""
+    found = files.get_file_info(path)
+    if found.type == fs.FileType.NotFound or found.size == 0 or found.base_name.startswith(("_", ".")):
+        return
+    try:
+        if kind == "json":
+            yield from _copied_lines(files, path) if copied else _lines(files, path)
+        elif kind == "avro":
+            yield from _avro(files, path)
+        else:
+            yield from dataset.dataset(path, format=kind, filesystem=files).to_batches(use_threads=False)
+    except (pa.ArrowException, OSError, EOFError) as error:
+        raise SettingError(f"{path!r} is no whole file of {kind}: {error}") from error
+
+
+def _lines(files: fs.FileSystem, path: str) -> Iterator[pa.RecordBatch]:
+    """As many rows as the file has lines, with the places of their records, where they have these as a copy has."""
+    with suppress(pa.ArrowInvalid):
+        yield from _read_lines(files, path, _PLACE).to_batches()
+        return
+    with files.open_input_stream(path) as stream:  # uncompressed by its name
+        count = sum(1 for line in stream.readall().splitlines() if line.strip())
+    yield pa.RecordBatch.from_pydict({"line": pa.nulls(count)})
+
+
+def _read_lines(files: fs.FileSystem, path: str, columns: pa.Schema) -> pa.Table:
+    known = lines.ParseOptions(explicit_schema=columns, unexpected_field_behavior="ignore")
+    with files.open_input_stream(path) as stream:
+        return lines.read_json(stream, parse_options=known)
+
+
+def _copied_lines(files: fs.FileSystem, path: str) -> Iterator[pa.RecordBatch]:
+    """The rows of a plain copy, as Spark writes them: bytes are base64, times are text, what is null is left out."""
+    table = _read_lines(files, path, _LINE)
+    made = {
+        **{name: pa.array(map(_bytes, table.column(name).to_pylist()), pa.binary()) for name in ("key", "value")},
+        **{name: _moments(path, table.column(name).to_pylist()) for name in ("timestamp", "order_time")},
+        **{name: table.column(name) for name in (*PLACE, "timestampType", "late")},
+        "headers": pa.array(map(_pairs, table.column("headers").to_pylist())),
+    }
+    yield from pa.table(made).to_batches()
+
+
+def _avro(files: fs.FileSystem, path: str) -> Iterator[pa.RecordBatch]:
+    """The columns of a plain copy, as far as the rows have them as a copy has."""
+    try:
+        import cramjam  # noqa: F401 - Spark compresses with Snappy, which fastavro takes from there
+        from fastavro import block_reader
+    except ModuleNotFoundError as error:
+        raise CannotReadError(f"{path!r}: to read Avro back, install fastavro and cramjam here") from error
+    with files.open_input_file(path) as stream:
+        try:
+            yield from (_of_a_copy(list(block)) for block in block_reader(stream))
+        except Exception as error:  # of fastavro, a codec or Python itself: none says that a file is damaged
+            raise SettingError(f"{path!r} is no whole file of avro: {type(error).__name__}: {error}") from error
+
+
+def _of_a_copy(rows: Sequence[dict[str, Any]]) -> pa.RecordBatch:
+    columns = {name: [row[name] for row in rows] for name in _ROW.names if rows and name in rows[0]}
+    made = {name: _typed(values, _ROW.field(name).type) for name, values in columns.items()}
+    return pa.RecordBatch.from_pydict({"row": pa.nulls(len(rows)), **made})
+
+
+def _typed(values: Sequence[Any], wanted: pa.DataType) -> pa.Array:
+    """Values as a copy has them, or as they are."""
+    try:
+        return pa.array(values, wanted)
+    except pa.ArrowException:
+        return pa.array(map(str, values))
+
+
+def _bytes(text: str | None) -> bytes | None:
+    """What base64 stands for; text that is none, as it is: no record has that."""
+    try:
+        return None if text is None else b64decode(text, validate=True)
+    except NoBase64:
+        return b"no base64: " + str(text).encode()
+
+
+def _pairs(headers: Sequence[dict[str, str | None]] | None) -> list[dict[str, Any]] | None:
+    return None if headers is None else [{"key": each["key"], "value": _bytes(each["value"])} for each in headers]
+
+
+def _moments(path: str, texts: Sequence[str | None]) -> pa.Array:
+    """Times; null where there is none. Raises `CannotReadError` if they are written in another way altogether."""
+    found = [_moment(text) for text in texts]
+    if found and not any(found) and any(texts):
+        raise CannotReadError(f"{path!r}: its times are not as Spark writes them by default, such as {texts[0]!r}")
+    return pa.array(found, _MOMENT)
+
+
+def _moment(text: str | None) -> datetime | None:
+    try:
+        return None if text is None else datetime.fromisoformat(text)
+    except ValueError:
+        return None
