@@ -199,7 +199,7 @@ class _Comparison:
     def _altered(self) -> tuple[Ints, dict[int, str]]:
         """Rows that are not as their record has them, and in what."""
         rows, records = self._rows, self.source.columns
-        which = np.flatnonzero(rows.sound & (rows.index >= 0))
+        which = np.flatnonzero(rows.regular & (rows.index >= 0))
         index = rows.index[which]
         time, least = rows.time[which], records["time"][index]
         wrong = {"order time": np.where(self.source.exact[index], time != least, time < least) & (time != UNCOMPARED)}
@@ -248,7 +248,7 @@ class _Comparison:
     def _out_of_order(self) -> tuple[Ints, dict[int, str]]:
         """Rows that lie behind one that should come after them, in what the load keeps in order."""
         rows = self._rows
-        which = np.flatnonzero(rows.sound & rows.first)
+        which = np.flatnonzero(rows.regular & rows.first)
         if self.promised.keep_order == "none" or not len(which):
             return np.array([], np.int64), {}
         group = rows.group(self.promised.keep_order)[which]
@@ -270,7 +270,7 @@ class _Comparison:
 
     def _behind_later(self, known: set[int]) -> tuple[Ints, dict[int, str]]:
         """Rows that lie behind one of a range that was loaded later, but for those that are known to be wrong."""
-        right = self._rows.sound & self._rows.first
+        right = self._rows.regular & self._rows.first
         found = {row: later for row, later in self.found.behind.items() if right[row] and row not in known}
         why = {row: f"it lies behind a row of range {later}, which was loaded later" for row, later in found.items()}
         return np.array(sorted(found), np.int64), why
@@ -366,9 +366,9 @@ class _Rows:
         return nowhere | (~self.dead & (self.ordinal != 0)) if self.promised.copied else nowhere
 
     @property
-    def sound(self) -> Mask:
-        sound: Mask = ~self.stray & ~self.dead
-        return sound
+    def regular(self) -> Mask:
+        regular: Mask = ~self.stray & ~self.dead
+        return regular
 
     @cached_property
     def order_time(self) -> Ints:
@@ -389,7 +389,7 @@ class _Rows:
         known = {each.topic: number for number, each in enumerate(places) if isinstance(each, TopicPartition)}
         topics = np.array([known.get(getattr(each, "topic", ""), -1) for each in places], np.int64)
         keyed = (columns["key"] != hash(None)) & (topics[columns["place"]] >= 0)
-        which = np.flatnonzero(self.sound & self.first & keyed)
+        which = np.flatnonzero(self.regular & self.first & keyed)
         key, place = columns["key"][which], columns["place"][which]
         topic = topics[place]
         order = np.lexsort((place, key, topic))
@@ -408,13 +408,13 @@ class _Rows:
         order = known[np.lexsort((self.dead[known], self.ordinal[known], self.offset[known], self.code[known]))]
         new = begins(*(each[order] for each in (self.code, self.offset, self.ordinal, self.dead.astype(np.int64))))
         first = order[np.maximum.accumulate(np.where(new, np.arange(len(order)), 0))]
-        return {**dict(zip(order[~new].tolist(), first[~new].tolist(), strict=True)), **self._beside_letters()}
+        return {**dict(zip(order[~new].tolist(), first[~new].tolist(), strict=True)), **self._also_dead_letters()}
 
-    def _beside_letters(self) -> dict[int, int]:
+    def _also_dead_letters(self) -> dict[int, int]:
         """Rows of records that are dead letters, too."""
         letters = np.flatnonzero(self.dead & ~self.stray)
         by_row = {(int(self.code[at]), int(self.offset[at]), int(self.ordinal[at])): int(at) for at in letters}
-        near = np.flatnonzero(self.sound & np.isin(self.offset, self.offset[letters]))
+        near = np.flatnonzero(self.regular & np.isin(self.offset, self.offset[letters]))
         found = {}
         for row in near.tolist():
             code, offset, ordinal = int(self.code[row]), int(self.offset[row]), int(self.ordinal[row])

@@ -140,12 +140,12 @@ def _avro(files: fs.FileSystem, path: str) -> Iterator[pa.RecordBatch]:
         raise CannotReadError(f"{path!r}: to read Avro back, install fastavro and cramjam here") from error
     with files.open_input_file(path) as stream:
         try:
-            yield from (_of_a_copy(list(block)) for block in block_reader(stream))
+            yield from (_copied_rows(list(block)) for block in block_reader(stream))
         except Exception as error:  # of fastavro, a codec or Python itself: none says that a file is damaged
             raise SettingError(f"{path!r} is no whole file of avro: {type(error).__name__}: {error}") from error
 
 
-def _of_a_copy(rows: Sequence[dict[str, Any]]) -> pa.RecordBatch:
+def _copied_rows(rows: Sequence[dict[str, Any]]) -> pa.RecordBatch:
     columns = {name: [row[name] for row in rows] for name in _ROW.names if rows and name in rows[0]}
     made = {name: _typed(values, _ROW.field(name).type) for name, values in columns.items()}
     return pa.RecordBatch.from_pydict({"row": pa.nulls(len(rows)), **made})

@@ -123,7 +123,7 @@ class OutputTopics:
     def read(self) -> dict[str, Found]:
         """The rows by range: from where its outputs ended before the first batch, up to their present ends."""
         named = {topic for report in self.reports for topic in topics_of(report)}
-        now, lost = _there(self.config, named) if named else (Discovery("", (), ()), set())
+        now, lost = _existing(self.config, named) if named else (Discovery("", (), ()), set())
         ends = high_ends(self.config, now.partitions, "read_uncommitted")
         starts = log_starts(self.config, now.partitions)
         first = {each: min(_before(report, each, now) for report in self.reports) for each in now.partitions}
@@ -241,7 +241,7 @@ def topics_of(report: Report) -> list[str]:
     return [*named, *(() if before is None else before.ids)]
 
 
-def _there(config: Mapping[str, str], names: set[str]) -> tuple[Discovery, set[str]]:
+def _existing(config: Mapping[str, str], names: set[str]) -> tuple[Discovery, set[str]]:
     """Those of the topics that exist, and the names of the others."""
     lost: set[str] = set()
     while True:

@@ -132,7 +132,7 @@ class Taking:
                 self._take_silent(place, batch.filter(silent), dead=dead)
                 batch = batch.filter(pc.invert(silent))
             said = [pc.struct_field(batch.column(IDENTITY), name).to_pylist() for name in (*PLACE, "ordinal")]
-            others = others_of(batch, said) if self.copied else [0] * batch.num_rows
+            others = altered_columns(batch, said) if self.copied else [0] * batch.num_rows
             self._add(place, batch, said, others, self._compared(batch), dead=dead)
         elif {*COPIED} <= {*batch.schema.names} if self.copied else _says_where(batch):
             self._numbered &= self.copied
@@ -207,7 +207,7 @@ def shown(batch: pa.RecordBatch) -> list[list[Any]]:
     return [batch.column(name).to_pylist() if name in names else nothing for name in PLACE]
 
 
-def others_of(batch: pa.RecordBatch, said: Sequence[Sequence[Any]]) -> Ints:
+def altered_columns(batch: pa.RecordBatch, said: Sequence[Sequence[Any]]) -> Ints:
     """Of each row of a copy, a bit for each column that is another one than its identity says."""
     bits = np.zeros(batch.num_rows, np.int64)
     for bit, (here, there) in enumerate(zip(shown(batch), said, strict=False)):

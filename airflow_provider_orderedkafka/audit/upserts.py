@@ -24,7 +24,7 @@ from .comparing import Compared, Finding, Found, Promised, own_records
 from .files import PLACE, CannotReadError
 from .following import stops
 from .numbers import NAMED, UNCOMPARED, Ints, Mask, Source, begins, hashed
-from .tables import COMPARED, compared_columns, milliseconds, others_of, whole_table
+from .tables import COMPARED, altered_columns, compared_columns, milliseconds, whole_table
 
 KEYS: Final = frozenset({"key", "topic", "partition"})
 """Of which columns of a plain copy a key may be, so that each record says its own."""
@@ -172,7 +172,7 @@ def _numbers(batch: pa.RecordBatch, walk: Walk, at: int) -> Numbers:
 def _copied(batch: pa.RecordBatch, said: Mapping[str, list[object]], found: Numbers) -> Numbers:
     """What a row of a plain copy has besides."""
     values = {name: np.array([*column], np.int64) for name, column in compared_columns(batch).items()}
-    others = np.array(others_of(batch, [said[each] for each in PLACE]), np.int64)
+    others = np.array(altered_columns(batch, [said[each] for each in PLACE]), np.int64)
     live = found["live"] != 0
     anew = live & (values.pop("time") != found["time"]) & ("order_time" in batch.schema.names)
     values["late"][anew] = UNCOMPARED
@@ -257,7 +257,7 @@ class _Comparison:
         """Read the records of a range: compare their rows, and keep the last one of each key."""
         source = self.read(report)
         code = np.array([self.walk.codes[each] for each in source.partitions], np.int64)
-        source = self._but_gone(turn, source, code)
+        source = self._without_expired(turn, source, code)
         which, mine = self._rows_of(report, source, code)
         own = own_records(replace(Promised.by(report), copied=self.walk.copied), source, mine, self.most)
         self.inside[which], self.there[which], self.gone[which] = True, own.record >= 0, own.expired
@@ -273,7 +273,7 @@ class _Comparison:
             places = {"code": code[source.columns["code"]]}
             self.last = _last(self.last, {**source.columns, **more, **places})
 
-    def _but_gone(self, turn: int, source: Source, code: Ints) -> Source:
+    def _without_expired(self, turn: int, source: Source, code: Ints) -> Source:
         """The source, of which all is certain but where records are gone: what these were is unknown."""
         gone = source.gone
         self.holes[code[gone > 0]] = turn

@@ -22,7 +22,7 @@ from .application.command import output_of
 from .session.failures import classify_failure
 from .session.starting import EXTENSIONS, start_session
 from .tables.columns import quoted
-from .tables.table import asked, literal
+from .tables.table import literal, run_sql
 from .tables.table_formats import DeltaTable, IcebergTable
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def run_maintenance(argv: Sequence[str] | None = None) -> None:
         try:
             session = start_session(SESSION[type(output)])
             for statement in statements(session, output, since, time.time_ns() // 1_000_000):
-                rows = asked(session.sql, statement, output.of).collect()
+                rows = run_sql(session.sql, statement, output.of).collect()
                 print(f"{statement}: {counted(len(rows), 'row')}, {[row.asDict() for row in rows[:1]]}", flush=True)
             session.stop()
         except Exception as error:
@@ -93,7 +93,7 @@ def _parser() -> argparse.ArgumentParser:
 def statements(session: "SparkSession", output: IcebergOutput | DeltaOutput, since: Moment, now: int) -> list[str]:
     """What to run for this table, such that what it had at `since` stays, and all after that."""
     table = {IcebergOutput: IcebergTable, DeltaOutput: DeltaTable}[type(output)](session, output).name
-    asked(session.sql, f"TABLE {table}", output.of)  # says in one sentence that there is none
+    run_sql(session.sql, f"TABLE {table}", output.of)  # says in one sentence that there is none
     at = min(since.time, now - _kept_by_its_owner(session, output, table))
     words = {"table": table, "literal": literal(table), "since": Moment(at), "hours": -((at - now) // HOUR)}
     if isinstance(output, IcebergOutput):

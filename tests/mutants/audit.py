@@ -31,7 +31,7 @@ MUTANTS = [
     (
         "a row beside the dead letter of its record is fine",
         f"{AUDIT}/comparing.py",
-        {", **self._beside_letters()}": "}"},
+        {", **self._also_dead_letters()}": "}"},
         COMPARED,
     ),
     (

@@ -84,7 +84,7 @@ def literal(text: str) -> str:
     return f"'{escaped}'"
 
 
-def asked(run: "Callable[[str], DataFrame]", statement: str, of: str) -> "DataFrame":
+def run_sql(run: "Callable[[str], DataFrame]", statement: str, of: str) -> "DataFrame":
     """Run a statement; `SettingError` for what Spark says is wrong with it."""
     from pyspark.errors import AnalysisException
 
@@ -168,7 +168,7 @@ class LakeTable(ABC, Generic[LakeOutput]):
         clause = f" PARTITIONED BY ({', '.join(parts)})" if parts else ""
         clause = f" CLUSTER BY ({', '.join(clustered)})" if clustered else clause
         statement = f"CREATE TABLE IF NOT EXISTS {self.name} ({columns}) USING {self.output.kind}{clause}"
-        asked(self.session.sql, statement + listed({**self._own, **self.output.properties}), self.output.of)
+        run_sql(self.session.sql, statement + listed({**self._own, **self.output.properties}), self.output.of)
         if self.upsert is not None:
             self._show_current()
 
@@ -240,7 +240,7 @@ class LakeTable(ABC, Generic[LakeOutput]):
 
     def schema(self) -> "StructType":
         """The table's columns as they are now."""
-        return asked(self.sql, f"TABLE {self.name}", self.output.of).schema
+        return run_sql(self.sql, f"TABLE {self.name}", self.output.of).schema
 
     def rows_of(self, range_name: str, batch: int) -> tuple[int, int]:
         """How many rows of a batch there are, and how many different ones, by their identities."""
@@ -295,7 +295,7 @@ def settled(rows: "StructType", table: LakeTable[Any]) -> Columns:
             return Columns((*added, *widened), tuple(gap.name for gap in gaps), there)
         try:
             for statement in alterations(gaps, table.name, f" COMMENT {literal(comment)}"):
-                asked(table.sql, statement, table.output.of)
+                run_sql(table.sql, statement, table.output.of)
                 _log.warning("%s: the rows have new columns: %s", table.output.of, statement)
         except Exception as error:
             if left <= 1:
