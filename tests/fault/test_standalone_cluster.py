@@ -90,6 +90,8 @@ def test_a_load_whose_executor_is_killed_at_work_ends_with_every_row_once_in_ord
     report = load.report()
     assert check(expected_of(records, source), records.read(output)) == FLAWLESS
     assert (report.attempt, report.complete, report.rows_emitted, report.may_be_doubled) == (1, True, COUNT, 0)
+    assert report.core_ms is not None
+    assert report.core_ms > 0
     assert lane in application.log()
 
 
