@@ -169,9 +169,34 @@ def asset_of(load):
 
 
 def change(client, load, found):
+    kept(client, "put", load, json={"value": json.loads(found.to_text())})
+
+
+def kept(client, method, load, **how):
+    """Change what Airflow keeps of a load's status."""
     (asset,) = client.get("/assets", params={"uri_pattern": f"orderedkafka://ledger/{load}"}).json()["assets"]
-    answer = client.put(f"/assets/{asset['id']}/state-store/status", json={"value": json.loads(found.to_text())})
+    answer = client.request(method, f"/assets/{asset['id']}/state-store/status", **how)
     assert answer.is_success, answer.text
+
+
+@contextlib.contextmanager
+def told(served, load, found):
+    """While it lasts, this is the load's status."""
+    with served.client() as client:
+        change(client, load, found)
+        yield
+        change(client, load, story_of(load).found)
+
+
+def with_lag(load, **fields):
+    found = story_of(load).found
+    return statuses.replace(found, lag=statuses.replace(found.lag, **fields))
+
+
+def with_last(load, **fields):
+    """The status with other facts of its last range."""
+    found = story_of(load).found
+    return statuses.replace(found, ranges=(*found.ranges[:-1], statuses.replace(found.ranges[-1], **fields)))
 
 
 @pytest.mark.versions
@@ -207,6 +232,20 @@ def test_a_load_that_failed_says_so_with_what_waits_and_the_way_to_its_task(benc
     assert "failed" in row
 
 
+@with_state
+def test_a_load_that_failed_and_is_tried_again_by_airflow_asks_for_nothing_yet(bench, served, tab):
+    bench.write(30)
+    bench.order("fail 2")
+    run = bench.dag("min_offsets=10").test()
+    tab.open(f"{served.page}?load={bench.load}")
+    assert "by itself" not in tab.text("#open .todo")
+    assert tab.text("#open .steps .failed").strip() == "failed"
+    set_state(run, f"{bench.load}.load", "up_for_retry")
+    tab.open(f"{served.page}?load={bench.load}")
+    assert "by itself" in tab.text("#open .todo")
+    assert "load up for retry" in " ".join(tab.text("#open .steps").split())
+
+
 @without_state
 def test_without_a_state_store_the_page_says_what_it_cannot_know(served, tab):
     tab.open(served.page)
@@ -225,13 +264,14 @@ def test_the_overview_says_where_each_load_stands_writes_to_and_what_is_missing_
     assert set(STORIES) - {"new"} <= rows.keys()
     assert "loading" in rows["orders"]
     assert "batch 7 of 12" in rows["orders"]
-    assert says(rows["refunds"], "18,811 offsets ... 50,000")
+    assert "31,189 of 50,000 offsets" in rows["refunds"]
     assert "failed, attempt 2" in rows["payments"]
     for words in ("12 dead ", "3 possibly ", "1 possibly ", "7 lost "):
         assert words in rows["payments"]
     assert "none: " in rows["limited"]
     found = {name: tab.text(f"tbody tr:has(a[href='?load={name}']) .state") for name in rows}
-    assert [found[name] for name in ("orders", "refunds", "payments")] == ["loading", "idle", "failed"]
+    names = ("orders", "refunds", "payments", "limited", "hourly")
+    assert [found[name] for name in names] == ["loading", "behind", "failed", "row limit spent", "idle"]
     assert "new" not in rows
     assert tab.text("summary") == "1 load has not run yet"
     assert tab.ask("document.querySelector('details li').textContent") == "new"
@@ -243,6 +283,106 @@ def test_the_overview_says_where_each_load_stands_writes_to_and_what_is_missing_
     assert "min" in rows["refunds"].partition("seen")[0]
     assert "Next run" not in rows["hourly"]
     assert "looked" not in rows["hourly"]
+    empty = "document.querySelector(\"tbody tr:has(a[href='?load=hourly']) td:empty\")"
+    assert "\N{EN DASH}" in tab.ask(f"getComputedStyle({empty}, '::after').content")
+
+
+@with_state
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"waiting": 0, "due": None}, "0 of 50,000 offsets"),
+        ({"waiting": 0, "enough": 1, "due": None}, "nothing to load yet"),
+        ({"waiting": 60_000, "due": NOW + 3_600_000}, "60,000 offsets are there"),
+        ({"waiting": 10, "due": NOW - 60_000}, "10 of 50,000 offsets or now: the delay ran out"),
+        ({"waiting": 0, "enough": None, "due": NOW - 60_000}, "at the next record: the delay ran out"),
+        ({"waiting": 0, "enough": None, "due": None, "reason": "nothing to load"}, "nothing to load"),
+    ],
+)
+def test_what_starts_the_next_run_is_said_once_and_as_it_is_now(served, tab, fields, said):
+    with told(served, "refunds", with_lag("refunds", **fields)):
+        tab.open(f"{served.page}?load=refunds")
+        assert " ".join(tab.texts(".tile dd")[1].split()) == said
+
+
+@with_state
+def test_a_delay_that_runs_out_while_one_looks_is_never_one_that_runs_out_in_the_past(served, tab):
+    due = time.time_ns() // 1_000_000 + 5_000
+    with told(served, "refunds", with_lag("refunds", due=due)):
+        tab.open(f"{served.page}?load=refunds")
+        tab.until("document.querySelectorAll('.tile dd')[1].innerText.includes('runs out: in ')")
+        tab.until("document.querySelectorAll('.tile dd')[1].innerText.includes('runs out: now')")
+        time.sleep(2)
+        assert "ago" not in tab.texts(".tile dd")[1]
+        tab.until("document.querySelectorAll('.tile dd')[1].innerText.includes('or now: the delay ran out')")
+
+
+@with_state
+def test_the_last_look_says_when_it_was_and_is_left_out_while_a_range_decides(served, tab):
+    tab.open(f"{served.page}?load=refunds")
+    assert re.match(r"Last look, \d+ .* ago: 31,189 of 50,000 offsets", tab.text("#stands p"))
+    for decided in ("orders", "limited"):
+        tab.open(f"{served.page}?load={decided}")
+        assert tab.texts("#stands p") == []
+
+
+@with_state
+def test_where_kafka_was_not_asked_nothing_is_said_to_be_loaded_to_its_end(served, tab):
+    for at_least, words in ((False, "all is loaded"), (True, "loaded up to")):
+        with told(served, "refunds", with_lag("refunds", offsets=0, at_least=at_least)):
+            tab.open(f"{served.page}?load=refunds")
+            assert tab.texts(".tile dd")[0].startswith(words)
+
+
+@with_state
+def test_of_intervals_that_are_open_the_one_that_failed_is_shown_in_the_list(served, tab):
+    one, other = story_of("hourly").found.ranges
+    open_ = (
+        statuses.replace(one, state="failed", error=statuses.DISK_IS_FULL),
+        statuses.replace(other, state="loading"),
+    )
+    with told(served, "hourly", statuses.replace(story_of("hourly").found, ranges=open_)):
+        tab.open(served.page)
+        row = "tbody tr:has(a[href='?load=hourly'])"
+        assert tab.text(f"{row} .state") == "failed"
+        assert statuses.DISK_IS_FULL in tab.text(row)
+        assert "1 more range" in tab.text(row)
+
+
+@with_state
+def test_a_failure_without_a_message_points_at_the_log(served, tab):
+    with told(served, "payments", with_last("payments", error="")):
+        tab.open(f"{served.page}?load=payments")
+        assert "message" not in tab.text("#open .todo")
+        assert "log" in tab.text("#open .todo")
+
+
+@with_state
+def test_a_load_whose_status_is_kept_elsewhere_is_not_said_to_have_never_run(served, tab):
+    with served.client() as client:
+        kept(client, "put", "new", json={"value": {"kept": "elsewhere"}})
+        tab.open(f"{served.page}?load=new")
+        assert "not run" not in tab.text(".empty")
+        assert "orderedkafka loads" in tab.text(".empty")
+        tab.open(served.page)
+        assert "orderedkafka loads" in tab.text("tbody tr:has(a[href='?load=new'])")
+        kept(client, "delete", "new")
+
+
+@with_state
+def test_less_than_a_core_second_is_not_none(served, tab):
+    row = story_of("refunds").found.ranges[-1]
+    with told(served, "refunds", with_last("refunds", counts=statuses.replace(row.counts, core_ms=400))):
+        tab.open(f"{served.page}?load=refunds")
+        assert "0.4 core seconds" in tab.texts("#ranges tbody tr")[0]
+
+
+def test_the_words_in_the_filter_s_box_fit_it_on_a_phone(served, tab):
+    tab.open(served.page)
+    tab.size(PHONE)
+    box = "document.querySelector('#filter')"
+    tab.ask(f"{box}.value = {box}.placeholder")
+    assert tab.ask(f"{box}.scrollWidth <= {box}.clientWidth")
 
 
 @with_state
@@ -267,7 +407,7 @@ def test_a_filter_leaves_the_loads_that_have_its_words_and_stays_when_the_page_i
 def test_a_run_that_waits_is_shown_with_the_way_to_it(bench, served, tab):
     bench.write(30)
     run = bench.dag("min_offsets=10").test()
-    defer(run, f"{bench.load}.wait")
+    set_state(run, f"{bench.load}.wait", "deferred")
     task = f"{served.url}/dags/{bench.load}/runs/{quote(run.run_id)}/tasks/{bench.load}.wait"
     tab.open(served.page)
     (row,) = [row for row in tab.texts("main tbody tr") if row.startswith(bench.load)]
@@ -276,16 +416,22 @@ def test_a_run_that_waits_is_shown_with_the_way_to_it(bench, served, tab):
     tab.open(f"{served.page}?load={bench.load}")
     assert "waiting" in tab.text("#open .state")
     assert tab.ask("document.querySelector('#open a').href") == task
+    if has_asset_state():
+        with served.client() as client:
+            kept(client, "delete", bench.load)
+        tab.open(f"{served.page}?load={bench.load}", until="main .empty")
+        assert "first run" in tab.text(".empty")
+        assert tab.ask("document.querySelector('.empty a').href") == task
 
 
-def defer(run, task):
-    """Have a run's task as it is while the triggerer has it."""
+def set_state(run, task, state):
+    """Have a run's task in this state."""
     from airflow.models.taskinstance import TaskInstance
     from airflow.utils.session import create_session
 
     with create_session() as session:
         (found,) = session.query(TaskInstance).filter_by(run_id=run.run_id, task_id=task)
-        found.state = "deferred"
+        found.state = state
 
 
 @with_state
@@ -309,8 +455,8 @@ def test_who_gave_a_range_up_and_who_moved_the_ledger_is_shown_with_the_reason(s
 def test_what_an_audit_said_stands_at_its_range_and_nothing_where_nobody_looked(served, tab):
     tab.open(f"{served.page}?load=proved")
     unknown, found, clean, alone = (" ".join(row.split()) for row in tab.texts("#ranges tbody tr"))
-    assert says(unknown, "audited: ... unknown: ")
-    assert says(found, "1,200 missing, 3 ... : missing: orders[0]@7")
+    assert "audited: unknown: its records are gone" in unknown
+    assert "audit found 1,200 missing, 3 out of order missing: orders[0]@7" in found
     assert "audited: clean" in clean
     assert "audit" not in alone
 
@@ -320,6 +466,7 @@ def test_a_load_in_intervals_has_no_tiles_that_have_nothing_to_say(served, tab):
     tab.open(f"{served.page}?load=hourly")
     assert len(tab.texts("#ranges tbody tr")) == 2
     assert tab.texts(".tile") == []
+    assert tab.texts("#plots figcaption span") == ["Rows a second", "Late rows"]
 
 
 @with_state
@@ -438,6 +585,15 @@ def test_whoever_is_not_logged_in_is_told_so_and_sees_nothing(served, anonymous)
     assert anonymous.text("main") == ""
 
 
+def test_whoever_is_logged_out_while_they_look_sees_no_filter_of_nothing(served, anonymous):
+    anonymous.log_in(served.url, served.token("anna"))
+    anonymous.open(served.page)
+    anonymous.until("!document.querySelector('#filter').hidden")
+    anonymous.do("Network.clearBrowserCookies")
+    anonymous.until("document.querySelector('#notice a')")
+    assert anonymous.ask("document.querySelector('#filter').hidden")
+
+
 def test_whoever_may_not_read_assets_is_told_which_permission_is_missing(served, anonymous):
     anonymous.log_in(served.url, served.token("eve"))
     anonymous.open(served.page)
@@ -465,6 +621,9 @@ def test_the_page_is_a_tab_of_a_dag_and_of_a_run_and_shows_the_load_of_it(bench,
         assert any("Kafka loads" in link for link in tab.texts(f"a[href*='/plugin/{view}']"))
     tab.open(f"{served.page}?dag={bench.load}&run={run.run_id}")  # as Airflow 3.1 frames it: with a plus
     assert tab.ask("document.querySelectorAll('#ranges tr.marked').length") == 1
+    assert "This run" not in tab.text("#ranges")
+    tab.open(f"{served.page}?dag={bench.load}&run=manual__another")
+    assert "This run has no range here" in tab.text("#ranges")
 
 
 def test_airflow_frames_the_page_and_its_links_lead_out_of_the_frame(served, tab):
