@@ -170,7 +170,7 @@ function partitions(lag) {
   const some = rows.length < lag.of_partitions ? ` The ${number(rows.length)} that lag most are shown.` : "";
   return section(
     "Partitions",
-    h("p", { class: "quiet" }, `${count(lag.of_partitions, "partition")}.${some} Late: late records of the last loaded range.`),
+    h("p", { class: "quiet" }, `${count(lag.of_partitions, "partition")}.${some} Late: of the last loaded range.`),
     h("div", { class: "panel scroll", tabindex: 0, role: "region", "aria-label": "Partitions" },
       table("Partitions, the largest lag first", columns, rows)),
   );

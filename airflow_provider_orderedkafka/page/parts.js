@@ -71,12 +71,14 @@ export function remarks({ counts }) {
     [changes.unchanged, "unchanged", ""],
     [changes.moved, "moved to another partition", ""],
     [changes.unknown, "with unknown changes", ""],
-    [counts.columns_added.length, `columns added: ${counts.columns_added.join(", ")}`, ""],
-    [counts.columns_left_out.length, `columns left out: ${counts.columns_left_out.join(", ")}`, "bad"],
+    [counts.columns_added.length, `${columns(counts.columns_added)} added: ${counts.columns_added.join(", ")}`, ""],
+    [counts.columns_left_out.length, `${columns(counts.columns_left_out)} left out: ${counts.columns_left_out.join(", ")}`, "bad"],
   ];
   const told = found.filter(([many]) => many).map(([many, what, kind]) => h("li", { class: kind }, number(many), ` ${what}`));
   return told.length ? h("ul", { class: "remarks" }, told) : null;
 }
+
+const columns = ({ length }) => (length === 1 ? "column" : "columns");
 
 /** What a range cost, as far as that is known. */
 export function cost({ counts: { core_ms: core, bytes_written: bytes, files_written: files } }) {
