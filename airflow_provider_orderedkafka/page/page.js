@@ -142,7 +142,15 @@ function leave(event) {
   around.remove();
 }
 
+/** Be light or dark as Airflow is, where it frames the page, and elsewhere as the system asks for. */
+function followAirflow() {
+  const around = window.parent === window ? "" : window.parent.document.documentElement.style.colorScheme;
+  document.documentElement.style.colorScheme = around;
+}
+
+followAirflow();
 document.addEventListener("click", leave);
 part("filter").addEventListener("input", filter);
 setInterval(keepTimesTrue, 1_000);
+setInterval(followAirflow, 1_000);
 keepDrawing();

@@ -100,7 +100,7 @@ def test_of_intervals_that_are_open_the_one_that_failed_is_shown_in_the_list(ser
         row = "tbody tr:has(a[href='?load=hourly'])"
         assert tab.text(f"{row} .state") == "failed"
         assert statuses.DISK_IS_FULL in tab.text(row)
-        assert "1 more range" in tab.text(row)
+        assert "1 more" in tab.text(row)
 
 
 def test_a_failure_without_a_message_points_at_the_log(served, tab):
@@ -114,7 +114,7 @@ def test_a_load_whose_status_is_kept_elsewhere_is_not_said_to_have_never_run(ser
     with served.client() as client:
         kept(client, "put", "new", json={"value": {"kept": "elsewhere"}})
         tab.open(f"{served.page}?load=new")
-        assert "not run" not in tab.text(".empty")
+        assert "run" not in tab.text(".empty").split()
         assert "orderedkafka loads" in tab.text(".empty")
         tab.open(served.page)
         assert "orderedkafka loads" in tab.text("tbody tr:has(a[href='?load=new'])")
@@ -127,9 +127,9 @@ def test_less_than_a_core_second_is_not_none_and_one_column_is_not_many(served, 
     with told(served, "refunds", with_last("refunds", counts=statuses.replace(counts, core_ms=400, **columns))):
         tab.open(f"{served.page}?load=refunds")
         row = tab.texts("#ranges tbody tr")[0]
-        assert "0.4 core seconds" in row
-        assert "2 columns added: a, b" in row
-        assert "1 column left out: c" in row
+        assert says(row, "0.4 core")
+        assert says(row, "2 columns ... a, b")
+        assert re.search(r"\b1 column\b.*: c$", row, re.MULTILINE)
 
 
 def test_a_load_that_failed_says_what_to_do(served, tab):
@@ -150,8 +150,8 @@ def test_who_gave_a_range_up_and_who_moved_the_ledger_is_shown_with_the_reason(s
 def test_what_an_audit_said_stands_at_its_range_and_nothing_where_nobody_looked(served, tab):
     tab.open(f"{served.page}?load=proved")
     unknown, found, clean, alone = (" ".join(row.split()) for row in tab.texts("#ranges tbody tr"))
-    assert "audited: unknown: its records are gone" in unknown
-    assert "audit found 1,200 missing, 3 out of order missing: orders[0]@7" in found
+    assert says(unknown, "audited: unknown: ... gone")
+    assert says(found, "1,200 missing, 3 ... missing: orders[0]@7")
     assert "audited: clean" in clean
     assert "audit" not in alone
 
