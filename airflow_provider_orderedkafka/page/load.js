@@ -130,7 +130,7 @@ function plots(status) {
   return section("Over time", h("div", { class: "plots" }, drawn));
 }
 
-/** How old the oldest of a range could be when it was planned; one that was asked for may be as old as it likes. */
+/** How old the oldest of a range could be when it was planned; what a person or a schedule asked for is no lag. */
 const timeLag = (range) => (range.begin === null || range.kind !== "incremental" ? null : Math.max(range.planned_at - range.begin, 0));
 
 function ranges(status, run) {

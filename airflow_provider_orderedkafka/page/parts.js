@@ -35,6 +35,7 @@ export const resting = (status) => (isSpent(status) ? "spent" : status?.lag?.off
 
 const isSpent = (status) => status !== null && status.row_limit !== null && status.rows >= status.row_limit;
 
+/** Whether a range is open that the next run comes after. */
 const follows = (status) => openRanges(status).some(({ kind }) => kind === "incremental");
 
 /** Whether what Kafka had at the last look decides when the next run starts. */

@@ -20,7 +20,7 @@ without_state = pytest.mark.skipif(
 
 PHONE = 320
 BESIDE_A_GRID = 200
-WIDTHS = (BESIDE_A_GRID, PHONE, 480, 768, 1_024, 1_280, 1_440, 1_920)
+WIDTHS = (BESIDE_A_GRID, PHONE, 480, 768, 961, 1_024, 1_280, 1_440, 1_920)
 OVERFLOWS = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
 GROUNDS = {"light": "rgb(255, 255, 255)", "dark": "rgb(18, 22, 28)"}
 FRAMED = "document.querySelector('iframe').contentDocument"

@@ -22,6 +22,7 @@ from support import statuses
 
 PATIENCE = 120
 NOW = time.time_ns() // 1_000_000
+LONG_NAME = "warehouse-eu-central-1-customer-orders-and-refunds-enriched-with-prices-hourly-into-the-lakehouse"
 STORIES: dict[str, Callable[[], statuses.Story | None]] = {
     "orders": lambda: statuses.loading(NOW),
     "refunds": lambda: statuses.waiting(NOW, "refunds"),
@@ -31,6 +32,7 @@ STORIES: dict[str, Callable[[], statuses.Story | None]] = {
     "proved": lambda: statuses.audited(NOW, "proved"),
     "hourly": lambda: statuses.in_intervals(NOW, "hourly"),
     "thousand": lambda: statuses.loading(NOW, "thousand", 1_000),
+    LONG_NAME: lambda: statuses.loading(NOW, LONG_NAME),
     "new": lambda: None,
 }
 
