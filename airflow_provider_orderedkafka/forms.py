@@ -24,7 +24,7 @@ MARK: Final = "x-orderedkafka"
 TAKEN: Final = "x-orderedkafka-taken"
 FORMATS: Final = ("topic", "parquet", "delta", "iceberg")
 TIMES: Final = "^(earliest|latest|committed:|-?[0-9]|[{])"
-"""How a time begins. `resolve` says what is wrong with the rest: Airflow would show nothing but this pattern."""
+"""How a time begins. `resolve` says what is wrong with the rest."""
 
 HOW: Final = "How"
 """The section of what is seldom filled in. Fields without one stand in Airflow's own, which is open."""
@@ -41,8 +41,8 @@ START: Final = (
     '({"orders": [0, 0, 0], "refunds": [0]}).'
 )
 END: Final = "As above, or 'latest'. Exclusive."
-PLACES: Final = "earliest, latest, 2026-01-31T12:00:00Z, -2h, or offsets as JSON"
-"""What Airflow shows, with the rest of the field's schema, where something else was filled in."""
+PLACES: Final = ("earliest", "latest", "-2h", "2026-01-31T12:00:00Z")
+"""What Airflow says of something else: that it is not one of these. Of a pattern, it would show the pattern."""
 
 KIND: Final = "A topic, a folder of Parquet files, or a table. Spark has to know an Iceberg table's catalog."
 TARGET: Final = "A topic, a location (s3a://lake/replayed), or a table (catalog.schema.table). Best a new one."
@@ -133,10 +133,11 @@ def _field(form: Form, title: str, default: Any, description: str, **schema: Any
 
 
 def _time(title: str, default: str, description: str) -> "Param":
-    """A field without a mark: Airflow prints its whole schema where it is refused."""
+    """A field without a mark: Airflow prints the part of its schema that refuses a value."""
     from airflow.sdk import Param
 
-    schema: dict[str, Any] = {"title": title, "expected": PLACES, "type": "string", "pattern": TIMES}
+    rule: dict[str, Any] = {"if": {"pattern": TIMES}, "else": {"enum": list(PLACES)}}
+    schema: dict[str, Any] = {"title": title, "type": "string", **rule}
     return Param(default, description, **schema)
 
 

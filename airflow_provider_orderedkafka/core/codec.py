@@ -19,12 +19,16 @@ from typing import Any, Literal, Self, Union, get_args, get_origin, get_type_hin
 
 from ..errors import DocumentError
 from .notation.spelling import meant
+from .notation.starts import Moment
 from .order.cuts import Floor
 from .order.positions import LARGEST, Offsets, is_integer
 
 VERSION = 1
 PACKED = "packed:"
 TAG = "kind"
+
+_TIMES = frozenset({"at", "time", "due", "first", "last"})
+_DURATIONS = frozenset({"future_tolerance"})
 
 _BY_THEMSELVES = (Offsets, Floor)  # these convert themselves
 _OPTIONAL = (types.UnionType, Union)  # `int | None` is the first, `Literal["a"] | None` before Python 3.14 the second
@@ -100,6 +104,25 @@ def encode(value: Any) -> Any:
     if isinstance(value, bytes):
         return b64encode(value).decode()
     return dict(value) if isinstance(value, Mapping) else value
+
+
+def for_programs(value: Any) -> Any:
+    """What commands print as JSON: times in ISO 8601, null before any; a duration's name has its unit."""
+    if isinstance(value, Mapping):
+        return {f"{name}_ms" if name in _DURATIONS else name: _named(name, each) for name, each in value.items()}
+    return [for_programs(each) for each in value] if isinstance(value, (list, tuple)) else value
+
+
+def _named(name: str, value: Any) -> Any:
+    if name == "anew" and isinstance(value, Mapping):  # the times of a floor, by topic
+        return {topic: [_moment(each) for each in times] for topic, times in value.items()}
+    return _moment(value) if name in _TIMES or name.endswith("_at") else for_programs(value)
+
+
+def _moment(value: Any) -> Any:
+    if not isinstance(value, int):
+        return for_programs(value)
+    return None if value < 0 else str(Moment(value))
 
 
 def tag_of(kind: Any) -> str | None:

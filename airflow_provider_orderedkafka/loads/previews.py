@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ..core.batches import WINDOW, Planned, needs_sample, size_of, window
-from ..core.codec import encode
+from ..core.codec import encode, for_programs
 from ..core.documents import Ledger, Range
 from ..core.lifecycle import first_look as imagined
 from ..core.lifecycle import joined, status_of
@@ -106,9 +106,9 @@ class Preview:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """For programs; times are milliseconds since the epoch."""
+        """For programs."""
         planned = self.planned
-        return {
+        found = {
             "load": self.load,
             "revision": self.revision,
             "starts": self.verdict.run and self.error is None,
@@ -131,6 +131,7 @@ class Preview:
             ],
             "batches": [encode(each) for each in self.batches],
         }
+        return dict(for_programs(found))
 
 
 def preview(config: KafkaConfig, terms: Terms, store: LedgerStore | None, now: int) -> Preview:

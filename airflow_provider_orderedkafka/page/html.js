@@ -25,9 +25,16 @@ export const ago = (at) =>
 export const age = (at) =>
   h("time", { datetime: new Date(at).toISOString(), title: moment(at), "data-since": at }, span(Date.now() - at));
 
+/** How long it is until a moment, which counts down; "now" once it is there. */
+export const until = (at) =>
+  h("time", { datetime: new Date(at).toISOString(), title: moment(at), "data-until": at }, ahead(at));
+
+const ahead = (at) => relative(Math.max(at, Date.now()));
+
 export function keepTimesTrue() {
   for (const time of document.querySelectorAll("time[data-at]")) time.textContent = relative(Number(time.dataset.at));
   for (const time of document.querySelectorAll("time[data-since]")) time.textContent = span(Date.now() - Number(time.dataset.since));
+  for (const time of document.querySelectorAll("time[data-until]")) time.textContent = ahead(Number(time.dataset.until));
 }
 
 /** A table whose rows become cards on a narrow screen; its roles are said, as such rows would lose them. */

@@ -3,14 +3,14 @@
 import { taskPage } from "./airflow.js";
 import { plot } from "./charts.js";
 import { ago, bar, h, table } from "./html.js";
-import { audited, behind, cost, duration, hasLedger, isOpen, limit, links, nextRun, openRanges, progress, remarks, state, waits } from "./parts.js";
+import { audited, behind, cost, duration, hasLedger, isOpen, isOverdue, limit, links, looked, nextRun, openRanges, progress, remarks, state, waits } from "./parts.js";
 import { count, day, moment, number, percent, short, span } from "./words.js";
 
 /** The sections of a load's page, each with what it shows, so that only what changes is drawn anew. */
 export function sections({ status, waiting, tasks, run }) {
   const open = openRanges(status);
   return [
-    ["stands", [status.lag, status.rows, status.row_limit, open.length], () => stands(status)],
+    ["stands", [status, isOverdue(status)], () => stands(status)],
     ["open", [open, waiting, tasks], () => opened(status, open, waiting, tasks)],
     ["plots", status.ranges.filter((range) => !isOpen(range)), () => plots(status)],
     ["ranges", [status.ranges, run], () => ranges(status, run)],
@@ -31,7 +31,7 @@ function stands(status) {
     ["Loaded so far", [h("div", { class: "main" }, count(status.rows, "row")), revision(status)]],
   ];
   const tiles = facts.map(([name, value]) => h("div", { class: "tile" }, h("dt", {}, name), h("dd", {}, value)));
-  const reason = status.lag?.reason ? h("p", { class: "quiet" }, "Last look: ", status.lag.reason, ".") : null;
+  const reason = looked(status) && status.lag.reason ? h("p", { class: "quiet" }, "Last look, ", ago(status.lag.at), ": ", status.lag.reason, ".") : null;
   return [h("dl", { class: "tiles" }, tiles), reason];
 }
 
@@ -50,9 +50,9 @@ function one(status, range, tasks) {
     { class: "panel open" },
     h("p", { class: "main" }, state(range), range.attempts > 1 ? `, attempt ${range.attempts}` : null, " · ", h("code", {}, range.id)),
     h("p", { class: "quiet" }, range.reason),
-    progress(range),
+    range.progress || range.state === "loading" ? progress(range) : null,
     range.error ? h("pre", { class: "error" }, range.error) : null,
-    range.state === "failed" ? whatToDo(status, range) : null,
+    range.state === "failed" ? whatToDo(status, range, tasks) : null,
     remarks(range),
     tasks.length ? steps(range, tasks) : links(range),
     range.written.length ? h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Batches" }, batches(range)) : null,
@@ -60,12 +60,14 @@ function one(status, range, tasks) {
 }
 
 /** How a load that failed goes on: what is written stays, and is left out when its range is loaded again. */
-function whatToDo(status, range) {
+function whatToDo(status, range, tasks) {
+  const again = tasks.some((task) => task.name === "load" && task.state === "up_for_retry");
   const task = range.task ? h("a", { href: taskPage(range.run, range.task), "data-leave": true }, "the task") : "the task";
   const reason = `orderedkafka ledger abandon ${status.load} --reason "..."`;
   const give = range.kind === "incremental" ? [" To give the range up instead: ", h("code", {}, reason), "."] : null;
-  return h("p", { class: "quiet todo" }, "What to do: mend what the message says, then clear ", task,
-    ". It goes on where it stopped, and leaves out what is written already.", give);
+  return h("p", { class: "quiet todo" }, "What to do: ",
+    again ? "nothing yet, Airflow tries again by itself. If that fails, too, " : null,
+    range.error ? "mend what the message says" : "mend what the log of the task says", ", then clear ", task, ". It goes on where it stopped, and leaves out what is written already.", give);
 }
 
 const ORDER = ["wait", "check", "resolve", "load", "commit", "audit"];
@@ -75,7 +77,7 @@ const inOrder = (tasks) => tasks.toSorted((one, other) => ORDER.indexOf(one.name
 const steps = (range, tasks) =>
   h("ol", { class: "steps" }, inOrder(tasks).map((task) =>
     h("li", {}, h("a", { href: taskPage(range.run, task.id), "data-leave": true }, task.name),
-      h("span", { class: "quiet" }, ` ${task.state ?? "to come"}${task.attempt > 1 ? `, try ${task.attempt}` : ""}`))));
+      h("span", { class: task.state === "failed" ? "state failed" : "quiet" }, ` ${task.state?.replaceAll("_", " ") ?? "to come"}${task.attempt > 1 ? `, try ${task.attempt}` : ""}`))));
 
 /** Who moved the ledger, and why. */
 function moved(rows) {
@@ -119,8 +121,8 @@ function plots(status) {
   const speed = (range) => (duration(range) ? range.counts.rows_read / (duration(range) / 1_000) : null);
   const late = ({ counts }) => (counts.rows_read ? counts.late / counts.rows_read : null);
   const drawn = [
-    plot("Lag when planned, in offsets", points((range) => range.lag, number), short),
-    plot("Lag when planned, in time", points(timeLag, span), span),
+    plot("Lag in offsets", points((range) => range.lag, number), short),
+    plot("Lag in time", points(timeLag, span), span),
     plot("Rows a second", points(speed, short), short),
     plot("Late rows", points(late, percent), percent),
   ].filter(Boolean);
@@ -128,8 +130,8 @@ function plots(status) {
   return section("Over time", h("div", { class: "plots" }, drawn));
 }
 
-/** How old the oldest of a range could be when it was planned: from where the range before it ended. */
-const timeLag = (range) => (range.begin === null ? null : Math.max(range.planned_at - range.begin, 0));
+/** How old the oldest of a range could be when it was planned; what a person or a schedule asked for is no lag. */
+const timeLag = (range) => (range.begin === null || range.kind !== "incremental" ? null : Math.max(range.planned_at - range.begin, 0));
 
 function ranges(status, run) {
   if (!status.ranges.length) return section("Ranges", h("p", { class: "quiet" }, "No range yet."));
@@ -144,7 +146,9 @@ function ranges(status, run) {
     { name: "Run and log", cell: links },
     { name: "Why", kind: "why", cell: (range) => range.reason },
   ];
-  return section("Ranges", h("div", { class: "panel" }, table("The newest ranges, the newest first", columns, rows, { class: "cards" })));
+  const without = run === null || rows.some((row) => row.marked) ? null
+    : h("p", { class: "quiet" }, "This run has no range here: it planned none, or one that is older than these.");
+  return section("Ranges", without, h("div", { class: "panel" }, table("The newest ranges, the newest first", columns, rows, { class: "cards" })));
 }
 
 function partitions(lag) {
@@ -166,7 +170,7 @@ function partitions(lag) {
   const some = rows.length < lag.of_partitions ? ` The ${number(rows.length)} that lag most are shown.` : "";
   return section(
     "Partitions",
-    h("p", { class: "quiet" }, `${count(lag.of_partitions, "partition")}.${some} Late: late records of the last loaded range.`),
+    h("p", { class: "quiet" }, `${count(lag.of_partitions, "partition")}.${some} Late: of the last loaded range.`),
     h("div", { class: "panel scroll", tabindex: 0, role: "region", "aria-label": "Partitions" },
       table("Partitions, the largest lag first", columns, rows)),
   );

@@ -2,7 +2,7 @@
 
 import { dagPage, runIdOf, runPage, taskPage } from "./airflow.js";
 import { ago, h, table } from "./html.js";
-import { behind, failed, hasLedger, lastSuccess, nextRun, openRanges, output, progress, remarks, runLink, state } from "./parts.js";
+import { ELSEWHERE, behind, failed, hasLedger, lastSuccess, nextRun, openRange, openRanges, output, progress, remarks, resting, runLink, state } from "./parts.js";
 import { count, number } from "./words.js";
 
 const COLUMNS = [
@@ -53,17 +53,16 @@ const dagLinks = (dags) => dags.map((dag, index) => [index ? ", " : "", h("a", {
 function name(load) {
   const dags = load.dags.length ? h("div", { class: "quiet" }, dagLinks(load.dags)) : null;
   const to = load.status && output(load.status) ? h("div", { class: "quiet" }, "to ", output(load.status)) : null;
-  const why = load.elsewhere ? "its status is kept by a state store backend of your own, which the API does not give" : null;
-  return [linkTo(load), to, dags, why ? h("div", { class: "quiet" }, why) : null];
+  return [linkTo(load), to, dags, load.elsewhere ? h("div", { class: "quiet" }, ELSEWHERE) : null];
 }
 
 const linkTo = (load) => h("a", { href: `?load=${encodeURIComponent(load.name)}`, class: "main" }, load.name);
 
-/** What the load does now: its open range says, or a run that waits. */
+/** What the load does now: its open range says, or a run that waits, or what there is to load. */
 function stateOf({ status, waiting, elsewhere }) {
-  const [range] = status ? openRanges(status).slice(-1) : [];
+  const range = status ? openRange(status) : undefined;
   if (elsewhere && !waiting.length) return h("span", { class: "quiet" }, "unknown");
-  const now = range ?? { state: waiting.length ? "waiting" : "idle" };
+  const now = range ?? { state: waiting.length ? "waiting" : resting(status) };
   const attempt = range?.attempts > 1 ? `, attempt ${range.attempts}` : null;
   const runs = [...(range ? [[range.run, runPage(range.run)]] : []), ...waiting.map(({ run, task }) => [run, taskPage(run, task)])];
   const links = runs.map(([run, href]) => h("div", { class: "quiet" }, h("a", { href, title: runIdOf(run), "data-leave": true }, "its run")));
@@ -73,7 +72,7 @@ function stateOf({ status, waiting, elsewhere }) {
 function open(status) {
   const found = openRanges(status);
   if (!found.length) return h("span", { class: "quiet" }, "none");
-  const [range] = found.slice(-1);
+  const range = openRange(status);
   const more = found.length > 1 ? h("div", { class: "quiet" }, `and ${count(found.length - 1, "more range")}`) : null;
   const why = range.error ? h("div", { class: "quiet error" }, range.error) : null;
   return [progress(range), why, more];

@@ -4,7 +4,7 @@ import { HAS_STATE, Refused, SEES_COOKIES, dagOf, loads, tasksOf, version, withS
 import { h, keepTimesTrue, show } from "./html.js";
 import { sections } from "./load.js";
 import { filtered, overview, summary } from "./overview.js";
-import { openRanges, output } from "./parts.js";
+import { ELSEWHERE, isOverdue, openRanges, output, waits } from "./parts.js";
 
 const CALM_SECONDS = 10;
 const BUSY_SECONDS = 3;
@@ -53,7 +53,7 @@ function head(title, subtitle, inside) {
 
 function drawOverview(mine) {
   head("Kafka loads", summary(mine), false);
-  whole(["overview", mine], () => overview(mine));
+  whole(["overview", mine, mine.map(({ status }) => status !== null && isOverdue(status))], () => overview(mine));
   part("filter").hidden = mine.length < FILTERED_FROM;
   filter();
 }
@@ -87,18 +87,20 @@ async function drawLoad(load, run) {
 function drawNothing(all, load, name, dag) {
   head(name ?? "Kafka loads", "", name !== null);
   const words = [
+    [load?.elsewhere, ELSEWHERE],
     [name !== null && load?.waiting.length, "The first run of this load is waiting for enough to load."],
     [name !== null && load, "This load has not run yet. What it does is shown here from its first run on."],
     [name !== null, "There is no load of this name, or you may not see it."],
     [dag !== null && all.length, "No load of this DAG was found: it has none, or none of its runs has begun."],
     [true, "No load yet. One appears here when Airflow has read a DAG with ordered_load()."],
   ].find(([holds]) => holds)[1];
-  whole(["nothing", words], () => h("p", { class: "empty" }, words));
+  const waiting = load?.waiting ?? [];
+  whole(["nothing", words, waiting], () => h("div", { class: "empty" }, words, waits(waiting)));
 }
 
 function note(found) {
   const words = found.number < HAS_STATE
-    ? `Airflow ${found.text} has no asset state store, which came with 3.3: the numbers are those of the last range that was planned or committed. What waits since then, and the batches of an open range, are not known here.`
+    ? `Airflow ${found.text} has no asset state store (3.3 has one): the numbers are those of the last range that was planned or committed. What Kafka has got since then, and the batches of an open range, are not known here.`
     : "";
   part("footer").textContent = words;
 }
@@ -115,7 +117,9 @@ function refused(error) {
   ].find(([holds]) => holds)[1];
   const login = known && error.status === 401 ? [" ", h("a", { href: "../", "data-leave": true }, "Log in to Airflow")] : [];
   part("notice").replaceChildren(words, ...login);
-  if (known && [401, 403].includes(error.status)) whole(["refused", words], () => null);
+  if (!known || ![401, 403].includes(error.status)) return;
+  part("filter").hidden = true;
+  whole(["refused", words], () => null);
 }
 
 async function keepDrawing() {
@@ -138,7 +142,15 @@ function leave(event) {
   around.remove();
 }
 
+/** Be light or dark as Airflow is, where it frames the page, and elsewhere as the system asks for. */
+function followAirflow() {
+  const around = window.parent === window ? "" : window.parent.document.documentElement.style.colorScheme;
+  document.documentElement.style.colorScheme = around;
+}
+
+followAirflow();
 document.addEventListener("click", leave);
 part("filter").addEventListener("input", filter);
 setInterval(keepTimesTrue, 1_000);
+setInterval(followAirflow, 1_000);
 keepDrawing();

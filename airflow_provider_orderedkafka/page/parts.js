@@ -1,7 +1,7 @@
 // What the overview and the page of a load both say.
 
 import { dagOf, runIdOf, runPage, taskPage } from "./airflow.js";
-import { age, ago, bar, h } from "./html.js";
+import { age, ago, bar, h, until } from "./html.js";
 import { count, moment, number, percent, size, span } from "./words.js";
 
 const OPEN = new Set(["planned", "loading", "failed", "loaded"]);
@@ -14,13 +14,34 @@ const STATES = {
   abandoned: "given up",
   untold: "ended, outcome unknown",
   waiting: "waiting",
+  spent: "row limit spent",
+  behind: "behind",
   idle: "idle",
 };
+
+/** Why there is no status of a load that has one. */
+export const ELSEWHERE = "Its status is kept by a state store backend of your own, which Airflow's API does not give: the command orderedkafka loads shows it.";
 
 export const isOpen = (range) => OPEN.has(range.state);
 export const openRanges = (status) => status.ranges.filter(isOpen);
 export const lastSuccess = (status) => status.ranges.findLast((range) => range.state === "committed");
 export const failed = (status) => openRanges(status).some((range) => range.state === "failed");
+
+/** The one open range to look at: one that failed, or the newest. */
+export const openRange = (status) => openRanges(status).findLast((range) => range.state === "failed") ?? openRanges(status).at(-1);
+
+/** How a load without an open range and without a run that waits stands, as `orderedkafka loads` says it. */
+export const resting = (status) => (isSpent(status) ? "spent" : status?.lag?.offsets ? "behind" : "idle");
+
+const isSpent = (status) => status !== null && status.row_limit !== null && status.rows >= status.row_limit;
+
+/** Whether a range is open that the next run comes after. */
+const follows = (status) => openRanges(status).some(({ kind }) => kind === "incremental");
+
+/** Whether what Kafka had at the last look decides when the next run starts. */
+export const looked = (status) => (status.lag?.waiting ?? null) !== null && !isSpent(status) && !follows(status);
+
+export const isOverdue = ({ lag }) => (lag?.due ?? null) !== null && lag.due <= Date.now();
 
 /** Whether it follows a ledger: one in intervals and a replay have no lag, no next run and no revision. */
 export const hasLedger = (status) => status.lag !== null || status.revision !== null || !status.ranges.length
@@ -51,21 +72,23 @@ export function remarks({ counts }) {
     [changes.unchanged, "unchanged", ""],
     [changes.moved, "moved to another partition", ""],
     [changes.unknown, "with unknown changes", ""],
-    [counts.columns_added.length, `columns added: ${counts.columns_added.join(", ")}`, ""],
-    [counts.columns_left_out.length, `columns left out: ${counts.columns_left_out.join(", ")}`, "bad"],
+    [counts.columns_added.length, `${columns(counts.columns_added)} added: ${counts.columns_added.join(", ")}`, ""],
+    [counts.columns_left_out.length, `${columns(counts.columns_left_out)} left out: ${counts.columns_left_out.join(", ")}`, "bad"],
   ];
   const told = found.filter(([many]) => many).map(([many, what, kind]) => h("li", { class: kind }, number(many), ` ${what}`));
   return told.length ? h("ul", { class: "remarks" }, told) : null;
 }
 
+const columns = ({ length }) => (length === 1 ? "column" : "columns");
+
 /** What a range cost, as far as that is known. */
 export function cost({ counts: { core_ms: core, bytes_written: bytes, files_written: files } }) {
   const told = [
-    core === null ? null : count(Math.round(core / 1_000), "core second"),
+    core === null ? null : count(Number((core / 1_000).toFixed(core < 10_000 ? 1 : 0)), "core second"),
     bytes === null ? null : `${size(bytes)} written`,
     files ? count(files, "file") : null,
   ].filter(Boolean);
-  return told.length ? h("div", { class: "quiet" }, told.join(", ")) : null;
+  return told.length ? h("div", { class: "quiet" }, told.map((part, index) => [index ? ", " : "", h("span", { class: "unbroken" }, part)])) : null;
 }
 
 /** What was found when a range's output was read again; nothing where nobody did. */
@@ -73,9 +96,9 @@ export function audited({ audit }) {
   if (!audit) return null;
   const { at, verdict, said, ...counts } = audit;
   const told = Object.entries(counts).filter(([, count]) => count).map(([what, count]) => `${number(count)} ${what.replaceAll("_", " ")}`);
-  const words = { clean: "audited: clean", found: `audit found ${told.join(", ")}`, unknown: "audited: cannot be known" };
+  const words = { clean: "audited: clean", found: `audit found ${told.join(", ")}`, unknown: `audited: ${said || "unknown"}` };
   return h("div", { class: verdict === "found" ? "quiet error" : "quiet", title: moment(at) }, words[verdict],
-    said ? [": ", said] : null);
+    said && verdict !== "unknown" ? h("div", {}, said) : null);
 }
 
 export const duration = (range) =>
@@ -99,11 +122,11 @@ export function links(range) {
 /** How far the load is behind, in time and in offsets as they were seen: all that is older is loaded. */
 export function behind(status) {
   const lag = status.lag;
-  if (!lag) return h("span", { class: "quiet" }, loadedTo(status) ?? "not looked at yet");
+  if (!lag || (lag.at_least && !lag.offsets)) return h("span", { class: "quiet" }, loadedTo(status) ?? "not looked at yet");
   const offsets = [lag.at_least ? "at least " : "", count(lag.offsets, "offset")];
   const timed = lag.loaded_to !== null && lag.offsets > 0;
   return [
-    h("div", { class: "main" }, timed ? age(lag.loaded_to) : lag.offsets ? offsets : "nothing waits"),
+    h("div", { class: "main" }, timed ? age(lag.loaded_to) : lag.offsets ? offsets : "all is loaded"),
     timed ? h("div", { class: "quiet" }, offsets) : null,
     h("div", { class: "quiet" }, "seen ", ago(lag.at)),
   ];
@@ -118,8 +141,8 @@ function loadedTo({ ranges }) {
 /** What starts the next run, and what is missing to it. */
 export function nextRun(status) {
   const lag = status.lag;
-  if (status.row_limit !== null && status.rows >= status.row_limit) return h("strong", {}, "none: the row limit is reached");
-  if (openRanges(status).some(({ kind }) => kind === "incremental")) return h("span", { class: "quiet" }, "after the open range");
+  if (isSpent(status)) return h("strong", {}, "none: the row limit is spent");
+  if (follows(status)) return h("span", { class: "quiet" }, "after the open range");
   if (!lag) return h("span", { class: "quiet" }, "not known yet");
   if (lag.waiting === null) return h("span", { class: "quiet" }, "known after the next look at Kafka");
   const found = [enough(lag), delay(lag)].filter(Boolean);
@@ -128,17 +151,17 @@ export function nextRun(status) {
 
 function enough({ waiting, enough: asked }) {
   if (asked === null) return null;
-  const missing = Math.max(asked - waiting, 0);
-  const there = `${count(waiting, "offset")} ${waiting === 1 ? "is" : "are"} there`;
-  const words = missing ? `${count(missing, "offset")} short of ${number(asked)}` : there;
-  return [h("div", { class: "main" }, words), bar(waiting / asked, missing ? `${number(waiting)} of ${count(asked, "offset")}` : there)];
+  const there = waiting ? `${count(waiting, "offset")} ${waiting === 1 ? "is" : "are"} there` : "nothing to load yet";
+  const words = waiting < asked && asked > 1 ? `${number(waiting)} of ${number(asked)} offsets` : there;
+  return [h("div", { class: "main" }, words), bar(waiting / asked, words)];
 }
 
 function delay({ due, waiting, enough: asked }) {
-  if (due === null) return null;
+  if (due === null || (asked !== null && waiting >= asked)) return null;
   const or = asked === null ? "" : "or ";
-  if (due > Date.now()) return h("div", { class: "quiet" }, `${or}the delay runs out `, ago(due), waiting ? null : ", if there is anything");
-  return h("div", { class: "quiet" }, `${or}the delay ran out`, waiting ? null : ": at the first record");
+  const over = waiting ? "now: the delay ran out" : "at the next record: the delay ran out";
+  const ahead = ["when the delay runs out: ", until(due), waiting ? null : ", if there is anything to load"];
+  return h("div", { class: "quiet" }, or, due > Date.now() ? ahead : over);
 }
 
 /** How far an open range is. */

@@ -16,6 +16,8 @@ from airflow_provider_orderedkafka.compat.airflow import has_asset_state
 
 if TYPE_CHECKING:
     from support.bench import Bench
+    from support.browser import Browser, Tab
+    from support.page import Served
 
     from broker import LocalKafka
 
@@ -141,3 +143,37 @@ def bench(dag_file: Any, topics: Any, records: Any, tmp_path: Path, connections:
     from support.bench import Bench
 
     return Bench(dag_file, (topics.create(), topics.create("out")), records, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def served(airflow_home: Path, tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Served]":
+    """Airflow, with the loads that the page's tests tell of."""
+    from support.page import STORIES, Served, keep, story_of
+
+    with Served(airflow_home, tmp_path_factory.mktemp("served")).running() as found:
+        keep(found, {load: story_of(load) for load in STORIES})
+        yield found
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Browser]":
+    from support.browser import browser
+
+    with browser(tmp_path_factory.mktemp("browser")) as found:
+        yield found
+
+
+@pytest.fixture
+def anonymous(chromium: "Browser") -> "Iterator[Tab]":
+    with chromium.tab() as tab:
+        tab.size(1_280)
+        yield tab
+
+
+@pytest.fixture
+def tab(anonymous: "Tab", served: "Served") -> "Iterator[Tab]":
+    """A tab of somebody who is logged in; nothing may complain in it."""
+    anonymous.log_in(served.url, served.token("anna"))
+    yield anonymous
+    missing = "status of 404 (Not Found)"  # the status of a load that has not run, the tasks of a run that never was
+    assert [error for error in anonymous.errors if missing not in error] == []

@@ -7,14 +7,14 @@ import shlex
 import subprocess
 import sys
 import sysconfig
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from support.messages import says
 
 from airflow_provider_orderedkafka.compat.airflow import has_asset_state
-from airflow_provider_orderedkafka.core.codec import canonical
-from airflow_provider_orderedkafka.core.documents import Range
+from airflow_provider_orderedkafka.core.notation.starts import Moment
 from airflow_provider_orderedkafka.errors import TopicChangedError
 from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
 from airflow_provider_orderedkafka.kafka.lookup.topics import check_topics
@@ -87,6 +87,10 @@ def test_a_ledger_is_shown_moved_and_given_up_from_a_shell(bench, ledger, ledger
     assert [line.split()[2] for line in said.splitlines()] == ["abandoned", "rewound", "committed"]
     assert said.splitlines()[0].endswith(": given up")
     told = json.loads(ledger("history", "--json")[1])
+    shown = json.loads(ledger("show", "--json")[1])
+    assert [str(Moment(each.at)) for each in found.outcomes[::-1]] == [each["at"] for each in told]
+    assert [each["at"] for each in shown["outcomes"]] == [each["at"] for each in told[::-1]]
+    assert shown["first_looked_at"] == str(Moment(found.first_looked_at))
     assert [(each["kind"], each["reason"]) for each in told[:2]] == [("abandoned", "given up"), ("rewound", "a bug")]
     _, said = ledger(*rewind, "--yes", "--json")
     assert json.loads(said.splitlines()[0]) == {"load": bench.load, "revision": 3}
@@ -272,7 +276,11 @@ def test_a_plan_says_what_the_next_run_would_load_and_writes_nothing(bench, ledg
     bench.write(4)
     assert cli.main(["plan", dag.fileloc, bench.load, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert (told["starts"], Range.from_text(canonical(told["range"])).offsets) == (True, 10)
+    assert (told["starts"], told["range"]["end"]["offsets"]) == (True, {bench.topic: [10]})
+    for time in (told["range"]["planned_at"], told["range"]["end"]["floor"]["time"], told["partitions"][0]["last"]):
+        assert datetime.fromisoformat(time) <= datetime.now(UTC)
+    assert told["range"]["future_tolerance_ms"] > 0
+    assert told["range"]["start"]["floor"]["time"] is None
     batched = bench.dag(settings='batch_offsets=4, grace="0s"')
     assert cli.main(["plan", batched.fileloc]) == 0
     said = capsys.readouterr().out

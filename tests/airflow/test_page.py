@@ -1,28 +1,16 @@
 """The page in a real Airflow behind a prefix, looked at with a real browser."""
 
-import contextlib
-import json
-import os
-import re
-import secrets
-import subprocess
-import sys
 import time
-from functools import cache
-from pathlib import Path
 from urllib.parse import quote
 
 import httpx
 import pytest
 from support import statuses
-from support.browser import FAINT, LEAVING, MISSING, PROGRAM, browser
+from support.browser import FAINT, LEAVING, MISSING, PROGRAM
 from support.messages import says
+from support.page import NOW, STORIES, change, kept, set_state, story_of
 
-from airflow_provider_orderedkafka import OrderedLoad
 from airflow_provider_orderedkafka.compat.airflow import has_asset_state
-from airflow_provider_orderedkafka.context import ledger_asset
-from airflow_provider_orderedkafka.reporting import status
-from broker import free_port
 
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason=MISSING)
 with_state = pytest.mark.skipif(not has_asset_state(), reason="needs the state stores of Airflow 3.3")
@@ -30,148 +18,13 @@ without_state = pytest.mark.skipif(
     has_asset_state(), reason="is for Airflow before 3.3, which tells the page by events"
 )
 
-PATIENCE = 120
 PHONE = 320
 BESIDE_A_GRID = 200
-WIDTHS = (BESIDE_A_GRID, PHONE, 480, 768, 1_024, 1_280, 1_440, 1_920)
+WIDTHS = (BESIDE_A_GRID, PHONE, 480, 768, 961, 1_024, 1_280, 1_440, 1_920)
 OVERFLOWS = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
+GROUNDS = {"light": "rgb(255, 255, 255)", "dark": "rgb(18, 22, 28)"}
 FRAMED = "document.querySelector('iframe').contentDocument"
-NOW = time.time_ns() // 1_000_000
-STORIES = {
-    "orders": lambda: statuses.loading(NOW),
-    "refunds": lambda: statuses.waiting(NOW, "refunds"),
-    "payments": lambda: statuses.failing(NOW, "payments"),
-    "limited": lambda: statuses.spent(NOW, "limited"),
-    "moved": lambda: statuses.moved(NOW, "moved"),
-    "proved": lambda: statuses.audited(NOW, "proved"),
-    "hourly": lambda: statuses.in_intervals(NOW, "hourly"),
-    "thousand": lambda: statuses.loading(NOW, "thousand", 1_000),
-    "new": lambda: None,
-}
 PAGES = ["", *(f"?load={load}" for load in STORIES)]
-
-
-@cache
-def story_of(load: str) -> statuses.Story | None:
-    """Made once, where it is asked for: each process that collects the tests would make them all."""
-    return STORIES[load]()
-
-
-class Served:
-    """An Airflow's API server behind the prefix /airflow, over the database of the tests."""
-
-    def __init__(self, home: Path, folder: Path) -> None:
-        self.url = f"http://127.0.0.1:{free_port()}/airflow"
-        self.page = f"{self.url}/orderedkafka/"
-        self._passwords = folder / "passwords"
-        self.log = folder / "log"
-        settings = {
-            "API__BASE_URL": self.url,
-            "API__HOST": "127.0.0.1",
-            "API__PORT": self.url.split(":")[2].partition("/")[0],
-            "API_AUTH__JWT_SECRET": secrets.token_hex(32),
-            "CORE__SIMPLE_AUTH_MANAGER_USERS": "anna:admin,eve:",
-            "CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(self._passwords),
-            "CORE__EXECUTION_API_SERVER_URL": f"{self.url}/execution/",
-        }
-        self.environment = {**os.environ, **{f"AIRFLOW__{name}": value for name, value in settings.items()}}
-
-    @contextlib.contextmanager
-    def running(self):
-        command = [sys.executable, "-W", "ignore", "-m", "airflow", "api-server", "--workers", "1"]
-        with self.log.open("wb") as log:
-            process = subprocess.Popen(command, env=self.environment, stdout=log, stderr=log, start_new_session=True)
-        try:
-            self._until_healthy(process)
-            yield self
-        finally:
-            process.terminate()
-            process.wait(PATIENCE)
-
-    def token(self, user):
-        password = json.loads(self._passwords.read_text())[user]
-        answer = httpx.post(f"{self.url}/auth/token", json={"username": user, "password": password}, timeout=60)
-        return answer.json()["access_token"]
-
-    def client(self):
-        return httpx.Client(
-            base_url=f"{self.url}/api/v2", headers={"Authorization": f"Bearer {self.token('anna')}"}, timeout=60
-        )
-
-    def _until_healthy(self, process):
-        deadline = time.monotonic() + PATIENCE
-        while time.monotonic() < deadline:
-            assert process.poll() is None, self.log.read_text()
-            with contextlib.suppress(httpx.HTTPError):
-                if httpx.get(f"{self.url}/api/v2/version", timeout=5).is_success:
-                    return
-            time.sleep(0.3)
-        raise AssertionError(self.log.read_text())
-
-
-@pytest.fixture(scope="module")
-def served(airflow_home, tmp_path_factory):
-    """Airflow, with the loads that this module tells of."""
-    with Served(airflow_home, tmp_path_factory.mktemp("served")).running() as found:
-        keep(found, {load: story_of(load) for load in STORIES})
-        yield found
-
-
-@pytest.fixture(scope="module")
-def chromium(tmp_path_factory):
-    with browser(tmp_path_factory.mktemp("browser")) as found:
-        yield found
-
-
-@pytest.fixture
-def anonymous(chromium):
-    with chromium.tab() as tab:
-        tab.size(1_280)
-        yield tab
-
-
-@pytest.fixture
-def tab(anonymous, served):
-    """A tab of somebody who is logged in; nothing may complain in it."""
-    anonymous.log_in(served.url, served.token("anna"))
-    yield anonymous
-    missing = "status of 404 (Not Found)"  # the status of a load that has not run, the tasks of a run that never was
-    assert [error for error in anonymous.errors if missing not in error] == []
-
-
-def keep(served, loads):
-    """Have the assets of these loads, with their statuses, or the events that tell them."""
-    from airflow.models.asset import AssetActive, AssetEvent, AssetModel
-    from airflow.utils.session import create_session
-    from sqlalchemy import delete
-
-    with create_session() as session:
-        session.execute(delete(AssetModel))  # what another module's loads have left
-        for load, story in loads.items():
-            asset = asset_of(load)
-            model = AssetModel(name=asset.name, uri=asset.uri, group=asset.group, extra={})
-            session.add(model)
-            session.flush()
-            session.add(AssetActive(name=asset.name, uri=asset.uri))
-            for told in [] if story is None or has_asset_state() else story.told:
-                session.add(AssetEvent(asset_id=model.id, extra={"status": json.loads(told.to_text())}))
-                session.flush()
-    with served.client() as client:
-        for load, story in loads.items():
-            if story is not None and has_asset_state():
-                change(client, load, story.found)
-
-
-def asset_of(load):
-    """The asset that has a load's status."""
-    (asset,) = status.outlets(OrderedLoad(load, topics=["orders"])) or [ledger_asset(load)]
-    return asset
-
-
-def change(client, load, found):
-    (asset,) = client.get("/assets", params={"uri_pattern": f"orderedkafka://ledger/{load}"}).json()["assets"]
-    answer = client.put(f"/assets/{asset['id']}/state-store/status", json={"value": json.loads(found.to_text())})
-    assert answer.is_success, answer.text
 
 
 @pytest.mark.versions
@@ -207,6 +60,20 @@ def test_a_load_that_failed_says_so_with_what_waits_and_the_way_to_its_task(benc
     assert "failed" in row
 
 
+@with_state
+def test_a_load_that_failed_and_is_tried_again_by_airflow_asks_for_nothing_yet(bench, served, tab):
+    bench.write(30)
+    bench.order("fail 2")
+    run = bench.dag("min_offsets=10").test()
+    tab.open(f"{served.page}?load={bench.load}")
+    assert "itself" not in tab.text("#open .todo")
+    assert tab.text("#open .steps .failed").strip() == "failed"
+    set_state(run, f"{bench.load}.load", "up_for_retry")
+    tab.open(f"{served.page}?load={bench.load}")
+    assert "itself" in tab.text("#open .todo")
+    assert says(tab.text("#open .steps"), "load ... retry")
+
+
 @without_state
 def test_without_a_state_store_the_page_says_what_it_cannot_know(served, tab):
     tab.open(served.page)
@@ -218,31 +85,12 @@ def test_without_a_state_store_the_page_says_what_it_cannot_know(served, tab):
     assert "3.3" in tab.text("#footer")
 
 
-@with_state
-def test_the_overview_says_where_each_load_stands_writes_to_and_what_is_missing_and_has_what_failed_first(served, tab):
+def test_the_words_in_the_filter_s_box_fit_it_on_a_phone(served, tab):
     tab.open(served.page)
-    rows = {row.split()[0]: " ".join(row.split()) for row in tab.texts("main tbody tr")}
-    assert set(STORIES) - {"new"} <= rows.keys()
-    assert "loading" in rows["orders"]
-    assert "batch 7 of 12" in rows["orders"]
-    assert says(rows["refunds"], "18,811 offsets ... 50,000")
-    assert "failed, attempt 2" in rows["payments"]
-    for words in ("12 dead ", "3 possibly ", "1 possibly ", "7 lost "):
-        assert words in rows["payments"]
-    assert "none: " in rows["limited"]
-    found = {name: tab.text(f"tbody tr:has(a[href='?load={name}']) .state") for name in rows}
-    assert [found[name] for name in ("orders", "refunds", "payments")] == ["loading", "idle", "failed"]
-    assert "new" not in rows
-    assert tab.text("summary") == "1 load has not run yet"
-    assert tab.ask("document.querySelector('details li').textContent") == "new"
-    names = [row.split()[0] for row in tab.texts("main tbody tr")]
-    assert names.index("payments") < names.index("orders") < names.index("refunds")
-    assert re.search(r"^\d+ loads, \d failed, \d with an open range, 1 not run yet$", tab.text("#subtitle"))
-    assert "payments-ordered" in rows["payments"]
-    assert statuses.DISK_IS_FULL in rows["payments"]
-    assert "min" in rows["refunds"].partition("seen")[0]
-    assert "Next run" not in rows["hourly"]
-    assert "looked" not in rows["hourly"]
+    tab.size(PHONE)
+    box = "document.querySelector('#filter')"
+    tab.ask(f"{box}.value = {box}.placeholder")
+    assert tab.ask(f"{box}.scrollWidth <= {box}.clientWidth")
 
 
 @with_state
@@ -267,7 +115,7 @@ def test_a_filter_leaves_the_loads_that_have_its_words_and_stays_when_the_page_i
 def test_a_run_that_waits_is_shown_with_the_way_to_it(bench, served, tab):
     bench.write(30)
     run = bench.dag("min_offsets=10").test()
-    defer(run, f"{bench.load}.wait")
+    set_state(run, f"{bench.load}.wait", "deferred")
     task = f"{served.url}/dags/{bench.load}/runs/{quote(run.run_id)}/tasks/{bench.load}.wait"
     tab.open(served.page)
     (row,) = [row for row in tab.texts("main tbody tr") if row.startswith(bench.load)]
@@ -276,82 +124,12 @@ def test_a_run_that_waits_is_shown_with_the_way_to_it(bench, served, tab):
     tab.open(f"{served.page}?load={bench.load}")
     assert "waiting" in tab.text("#open .state")
     assert tab.ask("document.querySelector('#open a').href") == task
-
-
-def defer(run, task):
-    """Have a run's task as it is while the triggerer has it."""
-    from airflow.models.taskinstance import TaskInstance
-    from airflow.utils.session import create_session
-
-    with create_session() as session:
-        (found,) = session.query(TaskInstance).filter_by(run_id=run.run_id, task_id=task)
-        found.state = "deferred"
-
-
-@with_state
-def test_a_load_that_failed_says_what_to_do(served, tab):
-    tab.open(f"{served.page}?load=payments")
-    told = tab.text("#open .todo")
-    assert told.startswith("What to do: mend what the message says, then clear the task. It goes on where it stopped")
-    assert 'orderedkafka ledger abandon payments --reason "..."' in told
-    assert "/tasks/payments.load" in tab.ask("document.querySelector('.todo a').href")
-
-
-@with_state
-def test_who_gave_a_range_up_and_who_moved_the_ledger_is_shown_with_the_reason(served, tab):
-    tab.open(f"{served.page}?load=moved")
-    assert says(tab.texts("#ranges tbody tr")[0], "anna: ... dropped")
-    (row,) = tab.texts("#moves tbody tr")
-    assert row.split("\t")[1:] == ["rewound", "ben", "a bug in the transform"]
-
-
-@with_state
-def test_what_an_audit_said_stands_at_its_range_and_nothing_where_nobody_looked(served, tab):
-    tab.open(f"{served.page}?load=proved")
-    unknown, found, clean, alone = (" ".join(row.split()) for row in tab.texts("#ranges tbody tr"))
-    assert says(unknown, "audited: ... unknown: ")
-    assert says(found, "1,200 missing, 3 ... : missing: orders[0]@7")
-    assert "audited: clean" in clean
-    assert "audit" not in alone
-
-
-@with_state
-def test_a_load_in_intervals_has_no_tiles_that_have_nothing_to_say(served, tab):
-    tab.open(f"{served.page}?load=hourly")
-    assert len(tab.texts("#ranges tbody tr")) == 2
-    assert tab.texts(".tile") == []
-
-
-@with_state
-def test_a_batch_that_runs_says_how_much_is_read_and_how_fast_and_apart_how_many_tasks_are_done(served, tab):
-    story = story_of("orders").found
-    row = story.ranges[-1]
-    running = statuses.replace(
-        row.progress, running=12, rows_read=1_234, rows_per_second=321, offsets_done=row.offsets, tasks=3, tasks_done=1
-    )
-    with served.client() as client:
-        change(
-            client,
-            "orders",
-            statuses.replace(story, ranges=(*story.ranges[:-1], statuses.replace(row, progress=running))),
-        )
-        tab.open(f"{served.page}?load=orders")
-        tab.until("document.querySelector('#open').innerText.includes('1,234 rows read, 1 of 3 tasks done, 321 rows')")
-        assert says(tab.text("#open"), f"100 % ... {row.offsets:,} offsets ... read")
-        change(client, "orders", story)
-
-
-@with_state
-def test_a_load_has_its_ranges_its_plots_and_the_batches_of_its_open_range(served, tab):
-    tab.open(f"{served.page}?load=orders")
-    assert len(tab.texts("#ranges tbody tr")) == 25
-    assert says(tab.texts("#ranges tbody tr")[1], " core ... written")
-    assert len(tab.texts("#plots figure")) == 4
-    assert len(tab.texts("#partitions tbody tr")) == 6
-    assert [row.split("\t")[0] for row in tab.texts("#open tbody tr")] == ["7", "6", "5", "4", "3", "2", "1"]
-    run = f"{served.url}/dags/orders/runs/scheduled__2026-01-31T12%3A25%3A00%2B00%3A00"
-    links = tab.ask("[...document.querySelectorAll('#open a')].map((a) => a.href)")
-    assert links == [run, f"{run}/tasks/orders.load"]
+    if has_asset_state():
+        with served.client() as client:
+            kept(client, "delete", bench.load)
+        tab.open(f"{served.page}?load={bench.load}", until="main .empty")
+        assert "first" in tab.text(".empty")
+        assert tab.ask("document.querySelector('.empty a').href") == task
 
 
 @with_state
@@ -384,8 +162,8 @@ def test_nothing_leaves_its_card_or_the_page_on_a_phone_a_laptop_or_a_wide_scree
         tab.size(width)
         assert tab.ask(LEAVING.format(page="document")) == [], width
         cut = "[...document.querySelectorAll('.scroll')].filter((each) => each.scrollWidth > each.clientWidth)"
-        told = tab.ask(f"{cut}.map((each) => each.ariaLabel + ' ' + each.scrollWidth + ' of ' + each.clientWidth)")
-        assert width < PHONE or told == []  # beside a grid, a table scrolls within itself
+        said = tab.ask(f"{cut}.map((each) => each.ariaLabel + ' ' + each.scrollWidth + ' of ' + each.clientWidth)")
+        assert width < PHONE or said == []  # beside a grid, a table scrolls within itself
 
 
 @with_state
@@ -406,8 +184,7 @@ def test_nothing_leaves_its_card_inside_airflow_s_frame(served, tab):
 def test_all_text_has_contrast_enough(served, tab, scheme, address):
     tab.prefer(scheme)
     tab.open(served.page + address)
-    ground = tab.ask("getComputedStyle(document.body).backgroundColor")
-    assert ground == {"light": "rgb(255, 255, 255)", "dark": "rgb(18, 22, 28)"}[scheme]
+    assert tab.ask("getComputedStyle(document.body).backgroundColor") == GROUNDS[scheme]
     assert tab.ask(FAINT) == []
 
 
@@ -438,6 +215,15 @@ def test_whoever_is_not_logged_in_is_told_so_and_sees_nothing(served, anonymous)
     assert anonymous.text("main") == ""
 
 
+def test_whoever_is_logged_out_while_they_look_sees_no_filter_of_nothing(served, anonymous):
+    anonymous.log_in(served.url, served.token("anna"))
+    anonymous.open(served.page)
+    anonymous.until("!document.querySelector('#filter').hidden")
+    anonymous.do("Network.clearBrowserCookies")
+    anonymous.until("document.querySelector('#notice a')")
+    assert anonymous.ask("document.querySelector('#filter').hidden")
+
+
 def test_whoever_may_not_read_assets_is_told_which_permission_is_missing(served, anonymous):
     anonymous.log_in(served.url, served.token("eve"))
     anonymous.open(served.page)
@@ -465,6 +251,9 @@ def test_the_page_is_a_tab_of_a_dag_and_of_a_run_and_shows_the_load_of_it(bench,
         assert any("Kafka loads" in link for link in tab.texts(f"a[href*='/plugin/{view}']"))
     tab.open(f"{served.page}?dag={bench.load}&run={run.run_id}")  # as Airflow 3.1 frames it: with a plus
     assert tab.ask("document.querySelectorAll('#ranges tr.marked').length") == 1
+    assert "This" not in tab.text("#ranges")
+    tab.open(f"{served.page}?dag={bench.load}&run=manual__another")
+    assert "This" in tab.text("#ranges")
 
 
 def test_airflow_frames_the_page_and_its_links_lead_out_of_the_frame(served, tab):
@@ -472,6 +261,18 @@ def test_airflow_frames_the_page_and_its_links_lead_out_of_the_frame(served, tab
     tab.until(f"{FRAMED}?.querySelector('tbody tr')")
     tab.ask(f"{FRAMED}.querySelector('a[data-leave]').click()")
     tab.until("location.pathname.startsWith('/airflow/dags/')")
+
+
+def test_in_airflow_s_frame_the_page_is_light_or_dark_as_airflow_is(served, tab):
+    tab.prefer("light")
+    tab.open(f"{served.url}/plugin/orderedkafka", until="iframe")
+    tab.ask("localStorage.setItem('theme', 'dark')")
+    tab.open(f"{served.url}/plugin/orderedkafka", until="iframe")
+    ground = f"{FRAMED}?.body && {FRAMED}.defaultView.getComputedStyle({FRAMED}.body).backgroundColor"
+    tab.until(f"{ground} === {GROUNDS['dark']!r}")
+    tab.ask("document.documentElement.style.colorScheme = 'light'")
+    tab.until(f"{ground} === {GROUNDS['light']!r}")
+    tab.ask("localStorage.removeItem('theme')")
 
 
 def test_the_page_loads_nothing_from_elsewhere_and_is_framed_by_nobody_else(served):

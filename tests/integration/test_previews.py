@@ -62,6 +62,8 @@ def test_a_preview_has_what_the_run_would_plan_with_times_sizes_and_batches(conf
     assert f"{topic}[0]@30 to 40: 10 offsets, {Moment(EARLY + 30)} to {Moment(EARLY + 39)}" in found.text
     told = json.loads(json.dumps(found.to_json()))
     assert (told["starts"], told["error"], len(told["partitions"]), len(told["batches"])) == (True, None, 2, 1)
+    times = [told["partitions"][0]["first"], told["range"]["planned_at"]]
+    assert times == [str(Moment(EARLY + 30)), str(Moment(found.planned.planned_at))]
 
 
 def test_a_run_that_would_wait_says_for_what_and_until_when(config, topics, records, store_at):
@@ -70,7 +72,7 @@ def test_a_run_that_would_wait_says_for_what_and_until_when(config, topics, reco
     load = load_of(topic, min_offsets=100, max_delay="1000000h")
     found = preview(config, load.terms, store_at(load, 0), NOW)
     assert "40 of 100 offsets" in found.text
-    assert found.to_json()["due"] > NOW
+    assert found.to_json()["due"] == str(Moment(found.verdict.due)) > str(Moment(NOW))
 
 
 def test_partitions_that_are_special_say_why(config, topics, records, store_at):

@@ -7,7 +7,7 @@ from airflow_provider_orderedkafka.core import lifecycle, status
 from airflow_provider_orderedkafka.core.documents import Range
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place, Span
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
-from airflow_provider_orderedkafka.core.pacing import Pace, Verdict
+from airflow_provider_orderedkafka.core.pacing import Pace, Since, Situation, decide
 from airflow_provider_orderedkafka.core.progress import Progress
 from airflow_provider_orderedkafka.core.status import AuditRow, Status, Updater
 from airflow_provider_orderedkafka.reporting.status import LARGEST_EVENT, outlets
@@ -56,8 +56,9 @@ class Story:
         end = Offsets({p: offset + lag[p] for p, offset in self.place.offsets.items()})
         span = Span(self.place.offsets, end, self.place.floor, self.at)
         waiting = int(span.offsets * 0.9)
-        reason = f"{waiting:,} of 50,000 offsets are there, the delay runs out in 12m"
-        verdict = Verdict(False, reason, self.at + 12 * MINUTE, waiting=waiting, lag=span.offsets, span=span)
+        since = Since(0, last_run=self.at - 3 * MINUTE)
+        situation = Situation(waiting, since, self.at, young=span.offsets - waiting)
+        verdict = replace(decide(self.updater().pace, situation), span=span)
         self.status = status.looked(self.updater().begin(self.status), self.updater(), self.ledger, verdict)
 
     def plan(self) -> Range:

@@ -167,6 +167,14 @@ OF_A_COMMAND = {"--to", "--limit", "--load", "--topic", "--checkpoint", "--regis
 """Options that mean another thing in each command."""
 
 
+def test_read_has_short_options():
+    parser = cli.parsers()["read"]
+    long = ["orders", "--bootstrap-servers", "b:1", "--start", "latest", "--limit", "5", "--format", "json"]
+    for limit in ("-n", "-c"):
+        short = ["orders", "-b", "b:1", "-o", "latest", limit, "5", "-f", "json"]
+        assert parser.parse_args(short) == parser.parse_args(long)
+
+
 def test_every_command_answers_programs_too():
     options = {name: [set(action._option_string_actions) for action in actions(p)] for name, p in cli.parsers().items()}
     assert {name for name, found in options.items() for each in found if "--json" not in each} == set()

@@ -1,6 +1,5 @@
 """The forms of loads and replays: what their fields take, and what a run makes of them."""
 
-import re
 from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
@@ -59,13 +58,13 @@ def test_a_form_has_no_default_that_a_run_would_refuse(text):
 
 @pytest.mark.parametrize("text", NO_TIMES)
 @pytest.mark.parametrize("name", ["start", "end"])
-def test_what_is_no_time_is_refused_by_the_form_in_a_few_lines_with_a_sentence_of_what_it_takes(name, text):
+def test_what_is_no_time_is_refused_by_the_form_in_a_few_lines_that_begin_with_a_sentence_of_what_it_takes(name, text):
     with pytest.raises(ParamValidationError) as refused:
         replay_params("out")[name].resolve(text)
-    told = str(refused.value)
-    assert says(re.sub(r"'\n\s*'", "", told), "earliest, latest, 2026-01-31T12:00:00Z, -2h")
-    assert len([line for line in told.splitlines() if line]) <= 9, told
-    assert told.count(TIMES) == 2
+    first, *others = [line for line in str(refused.value).splitlines() if line]
+    assert says(first, f"{text!r} ... 'earliest', 'latest', '-2h', '2026-01-31T12:00:00Z'")
+    assert len(others) <= 4, others
+    assert TIMES not in str(refused.value)
 
 
 def test_what_has_to_be_filled_in_stands_in_the_section_that_is_open_and_the_rest_behind_it():

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 
 from ...context import now_ms
+from ...core.codec import for_programs
 from ...core.notation.spelling import counted
 from ...errors import SettingError
 from ...loads import ledger_operations
@@ -62,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _show(arguments: argparse.Namespace, store: LedgerStore) -> int:
     ledger = ledger_operations.ledger_of(store)
     shown = (
-        ledger.to_text()
+        json.dumps(for_programs(ledger.to_value()))
         if arguments.json
         else ledger_operations.shown(ledger, ledger_operations.opened_range(store, ledger))
     )
@@ -72,7 +73,8 @@ def _show(arguments: argparse.Namespace, store: LedgerStore) -> int:
 
 def _history(arguments: argparse.Namespace, store: LedgerStore) -> int:
     found = ledger_operations.ledger_of(store).outcomes[::-1]
-    print(json.dumps([asdict(each) for each in found]) if arguments.json else ledger_operations.history(found))
+    as_json = json.dumps(for_programs([asdict(each) for each in found]))
+    print(as_json if arguments.json else ledger_operations.history(found))
     return 0
 
 

@@ -9,9 +9,10 @@ import json
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from ...compat.airflow import has_asset_state
+from ...core.codec import for_programs
 from ...core.documents import Changes
 from ...core.notation.spelling import counted, shown_duration
 from ...core.notation.starts import Moment
@@ -22,15 +23,15 @@ from .at_airflow import airflow, statuses, store_of
 
 HEAD: Final = ("LOAD", "STATE", "BEHIND", "OFFSETS", "SEEN", "LAST SUCCESS")
 
-_ORDER: Final = ("failed", "loading", "loaded", "planned", "waiting", "idle", "row limit spent", "not run yet")
-_COLOURS: Final = {"failed": RED, "loading": BLUE, "waiting": GREEN, "row limit spent": YELLOW}
+_ORDER: Final = ("failed", "loading", "loaded", "planned", "behind", "idle", "row limit spent", "not run yet")
+_COLOURS: Final = {"failed": RED, "loading": BLUE, "behind": GREEN, "row limit spent": YELLOW}
 
 
 @dataclass(frozen=True, slots=True)
 class LoadState:
     """How a load stands; None where it is not known, or where a load has none, as one in intervals has no lag.
 
-    One without an open range is `waiting` if there is something to load, and `idle` otherwise.
+    One without an open range is `behind` if there is something to load, and `idle` otherwise.
     `behind_ms` is how long ago the time was up to which all is loaded, `seen_at` when Kafka was last looked at,
     `share` how much of the open range is loaded. `error` says why the open range failed, `changes` what upserts of the
     last success changed.
@@ -66,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.live:
             loads = [_live(each, found[each.load], now) for each in loads]
     loads = [each for each in in_order(loads) if each.state == "failed" or not arguments.failed]
-    print(json.dumps([as_json(each) for each in loads]) if arguments.json else as_table(loads, now))
+    print(json.dumps(for_programs([asdict(each) for each in loads])) if arguments.json else as_table(loads, now))
     return 0
 
 
@@ -83,17 +84,11 @@ def _live(state: LoadState, status: Status | None, now: int) -> LoadState:
     loaded_to = ledger.place.floor.lowest
     return replace(
         state,
-        state=_resting(left) if state.state in {"waiting", "idle"} else state.state,
+        state=_resting(left) if state.state in {"behind", "idle"} else state.state,
         behind_ms=0 if not left else now - loaded_to if loaded_to >= 0 else None,
         behind_offsets=left,
         seen_at=now,
     )
-
-
-def as_json(state: LoadState) -> dict[str, Any]:
-    """For programs: what takes long in milliseconds, times in ISO 8601."""
-    times = {"seen_at": state.seen_at, "last_success_at": state.last_success_at}
-    return {**asdict(state), **{name: None if at is None else str(Moment(at)) for name, at in times.items()}}
 
 
 def in_order(loads: Iterable[LoadState]) -> list[LoadState]:
@@ -133,7 +128,7 @@ def _state(status: Status, open_: RangeRow | None) -> str:
 
 
 def _resting(offsets: int) -> str:
-    return "waiting" if offsets else "idle"
+    return "behind" if offsets else "idle"
 
 
 def as_table(loads: Sequence[LoadState], now: int) -> str:
