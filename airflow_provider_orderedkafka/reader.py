@@ -24,7 +24,7 @@ import pyarrow as pa
 from .core.codec import Document
 from .core.documents import Isolation, Range
 from .core.next_range import Ends, Survey, check_ends, new_range, next_place
-from .core.notation.spelling import arguments, meant, parse_duration
+from .core.notation.spelling import arguments, listed, meant, parse_duration
 from .core.notation.starts import Earliest, Latest, Moment, parse_start
 from .core.notation.subscriptions import Discovery, Topics, subscription_of
 from .core.order.cuts import FUTURE_TOLERANCE, NO_FLOOR, Bound, Floor, OnDataLoss, Place, Slice, Span
@@ -178,7 +178,10 @@ def around(
     here, offset = TopicPartition(*record[:2]), record[2]
     found = discover(kafka, terms.subscription)
     if here not in found.partitions:
-        raise SettingError(f"{here} is not among what is read: name its topic")
+        raise SettingError(
+            f"{here} is not among what is read: {listed(sorted(found.partitions))}; name its topic, or another "
+            "partition"
+        )
     now = _now()
     starts, ends = (resolve(Brokers(kafka), terms, end, found, now).offsets for end in (Earliest(), Latest()))
     stamp = _stamp(KafkaLog(kafka, terms.isolation), here, offset) if starts[here] <= offset < ends[here] else None

@@ -9,7 +9,7 @@ Spark 3.5 on.
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 from ..errors import SettingError
 
@@ -54,6 +54,8 @@ WORKER_GONE: Final = re.compile(
     r"Python worker exited unexpectedly|ExecutorLostFailure|heartbeat timed out|Connection reset"
 )
 """What Spark says of a Python worker or an executor that died. Public would be: an error class of its own."""
+
+OWN_STOP: Final = "py4j.protocol.Py4JJavaError: An error occurred while calling stop: java.lang.InterruptedException"
 
 NOT_FITTING: Final = re.compile(
     r"\b(?:IncompatibleClassChange|NoSuchMethod|NoSuchField|AbstractMethod|UnsupportedClassVersion|Verify)Error\b[^\n]*"
@@ -126,12 +128,11 @@ def tasks_running(session: "SparkSession") -> bool:
     return any(executor.numRunningTasks() for executor in tracker.getExecutorInfos())
 
 
-# Public is nothing by which a function of foreachBatch says that it was stopped.
-def be_interrupted(session: "SparkSession") -> None:
-    """Interrupt the JVM's thread that has called this one, by the Py4JJavaError by which Spark knows its own stop."""
-    thread = session._jvm.java.lang.Thread
-    thread.currentThread().interrupt()
-    thread.sleep(1)
+# Public is nothing by which a function of foreachBatch says that it was stopped. Spark looks for this text by a pattern
+# that takes stack for each character behind it: the trace of a real interruption overflows it.
+def be_interrupted() -> NoReturn:
+    """Raise what Spark takes for its own stop."""
+    raise InterruptedError(OWN_STOP)
 
 
 # Public is the same, by Spark's REST API, which is there only with its UI.

@@ -20,7 +20,9 @@ from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
 from airflow_provider_orderedkafka.kafka.lookup.topics import check_topics
 from airflow_provider_orderedkafka.tools import cli
 from airflow_provider_orderedkafka.tools.commands.at_airflow import store_of
+from airflow_provider_orderedkafka.tools.commands.plan import defined_in
 
+BY_COUNTRY = Path(__file__).parents[2] / "dags" / "orders_by_country.py"
 SCRIPT = str(Path(sysconfig.get_path("scripts")) / "orderedkafka")
 
 
@@ -329,6 +331,16 @@ def test_a_plan_for_a_file_that_does_not_run_says_why(tmp_path, capsys, airflow_
     assert str(empty) in capsys.readouterr().err
     assert cli.main(["plan", str(tmp_path / "nowhere.py")]) == 2
     assert "nowhere.py" in capsys.readouterr().err
+
+
+def test_each_load_that_a_loop_of_a_file_makes_is_found_by_its_name(capsys, airflow_home):
+    names = ["orders_at", "orders_be", "orders_ch"]
+    for name in names:
+        load, tasks = defined_in(BY_COUNTRY, name)
+        assert (load.name, {task.dag_id for task in tasks}) == (name, {name})
+    assert cli.main(["plan", str(BY_COUNTRY)]) == 2
+    said = capsys.readouterr().err
+    assert [name for name in names if name in said] == names
 
 
 def test_from_a_shell_only_the_document_goes_to_the_output(bench):

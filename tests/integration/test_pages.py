@@ -66,6 +66,11 @@ def test_dead_letters_of_a_table_go_back_to_a_topic(shop, spark, records):
     assert [(each.key, each.value) for each in records.read(shop.topics["orders-dead"])] == [(b"k", b"v")]
 
 
+def test_a_session_of_ones_own_takes_what_the_reader_has_decoded(shop):
+    orders = shop(snippet("docs/decoding.md", "spark.createDataFrame"))["orders"]
+    assert sorted(row.value["count"] for row in orders.collect()) == [*range(10)]
+
+
 def test_the_transforms_of_the_documents_make_what_they_say(shop, spark):
     paid = shop(snippet("docs/decoding.md", "def paid("))["paid"]
     columns = "cast('k' AS binary) AS key, named_struct('state', state, 'id', 1) AS value, 1 AS timestamp, 1 AS _source"

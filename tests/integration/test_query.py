@@ -8,10 +8,12 @@ from functools import partial
 from pathlib import Path
 from threading import Event
 from time import monotonic, sleep
+from traceback import format_exception
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from py4j.java_gateway import JavaClass
 from py4j.protocol import Py4JJavaError
 from pyspark.sql.streaming import StreamingQuery, StreamingQueryListener
 from support.applications import Application, lane_of, source_and_output
@@ -21,6 +23,7 @@ from support.ranges import whole_range
 from support.records import Records
 from support.topics import Topics
 
+from airflow_provider_orderedkafka.compat.spark import OWN_STOP, be_interrupted
 from airflow_provider_orderedkafka.core.batches import Batch, Note, Tally
 from airflow_provider_orderedkafka.core.documents import Report
 from airflow_provider_orderedkafka.core.progress import Progress
@@ -253,3 +256,14 @@ def test_however_long_a_stopped_query_takes_spark_sees_it_end_well_and_no_batch_
     running.result(30)
     listener.wait(1)
     assert (listener.errors, listener.batches) == ([None], [])
+
+
+def test_spark_knows_its_own_stop_by_a_text_that_does_not_overflow_its_stack(spark: Any) -> None:
+    with pytest.raises(InterruptedError) as caught:
+        be_interrupted()
+    told = "".join(format_exception(caught.value))
+    jvm, sql = spark._jvm, "org.apache.spark.sql.execution.streaming"
+    names = [f"{sql}.runtime.StreamExecution", f"{sql}.StreamExecution"]  # from 4.1 on, and before
+    (query,) = [found for name in names if isinstance(found := getattr(jvm, name), JavaClass)]
+    assert query.isInterruptionException(jvm.py4j.Py4JException(told), spark.sparkContext._jsc.sc())
+    assert len(told.partition(OWN_STOP[:50])[2]) < 100

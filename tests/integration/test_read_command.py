@@ -95,6 +95,8 @@ def test_what_came_before_and_after_a_record_over_all_partitions(run, topic):
     code, _, error = run(topic, "--around", f"{topic}[1]@20")
     assert code == SETTING
     assert f"{topic}[1]@20" in error
+    code, _, error = run(topic, "--around", f"{topic}[9]@1")
+    assert (code, f"{topic}[9]" in error, f"{topic}[0], {topic}[1]" in error) == (SETTING, True, True)
 
 
 def test_a_table_has_a_head_and_a_line_for_each_record_with_each_column_below_its_name(run, topics, records):

@@ -213,6 +213,14 @@ def test_settings_that_librdkafka_refuses_and_missing_ones_are_named(no_airflow,
     assert named(findings, "no").status == "broken"
 
 
+def test_a_spark_submit_is_named_by_its_path(no_airflow, tmp_path, monkeypatch):
+    monkeypatch.setenv("AIRFLOW_CONN_MASTER", '{"conn_type": "spark", "host": "local"}')
+    there, not_there = executable(tmp_path / "bin" / "spark-submit", "#!/bin/sh\n"), tmp_path / "no" / "spark-submit"
+    for binary, status in ((str(there), "ok"), (str(not_there), "broken")):
+        findings = asked(Tries("nowhere", "master", spark_binary=binary))
+        assert named(findings, binary).status == status
+
+
 def test_the_command_prints_json_and_fails_when_something_must_be_mended(no_airflow, tmp_path, capsys):
     (tmp_path / "file").touch()
     assert cli.main(["doctor", "--json", "--checkpoint", f"{tmp_path}/file"]) == 65

@@ -138,6 +138,7 @@ def arguments(**instead: str) -> Callable[[Made], Made]:
         @wraps(called)
         def checked(*given: Any, **named: Any) -> Any:
             _check_known(name, taken, given, named, instead)
+            _check_places(name, taken, given, named)
             if not is_operator:
                 _check_given(name, whole.bind_partial(*given, **named).arguments, taken, made.__doc__ or "")
             return called(*given, **named)
@@ -161,6 +162,14 @@ def _check_known(
             near = nearest(name, [*known, *instead]) or ""
             hint = instead.get(name) or instead.get(near) or meant(name, known, f"known are {', '.join(own)}")
             raise SettingError(f"{called}() takes no argument {name!r}: {hint}")
+
+
+def _check_places(called: str, taken: list[Parameter], given: tuple[Any, ...], named: Iterable[str]) -> None:
+    places = sum(each.kind is Parameter.POSITIONAL_OR_KEYWORD for each in taken)
+    if len(given) > places:
+        left = [f"{each.name}=" for each in taken if each.kind is Parameter.KEYWORD_ONLY and each.name not in named]
+        hint = f"say which of {', '.join(left)} it is" if left else "leave it out"
+        raise SettingError(f"{called}() does not take {given[places]!r} without a name: {hint}")
 
 
 def _check_given(called: str, given: Mapping[str, Any], taken: Sequence[Parameter], about: str) -> None:

@@ -126,7 +126,7 @@ class Query:
                 loop.take(planned)
             while loop.over:  # until it is stopped: Spark must not report a batch that is not loaded
                 if self._running is not None and not self._running.isActive:
-                    be_interrupted(session)  # by Spark it was, once, and a batch may have taken that for its own
+                    be_interrupted()  # by Spark it was, once, and a batch may have taken that for its own
                 sleep(LOOK_SECONDS)
 
         writer = _documents(session, place).writeStream.foreachBatch(load).queryName(self._name)

@@ -73,19 +73,20 @@ def defined_in(path: Path, name: str | None) -> tuple[OrderedLoad, list[Any]]:
         raise SettingError(f"there is no DAG file {str(path)!r}: name the file that defines the load")
     with groups_made() as groups:
         values = list(_defined(path))
-    found = {value.name: value for value in values if isinstance(value, OrderedLoad)}
+    dags = [each for each in values if hasattr(each, "task_dict")]
+    tasks = [task for dag in dags for task in dag.task_dict.values()]
+    tasks += [task for group in groups for task in group.tasks.values()]
+    loads = [*values, *(getattr(task, "load", None) for task in tasks)]
+    found = {load.name: load for load in loads if isinstance(load, OrderedLoad)}
     if name is None and len(found) == 1:
         name = next(iter(found))
     if name in found:
-        dags = [each for each in values if hasattr(each, "task_dict")]
-        tasks = [task for dag in dags for task in dag.task_dict.values()]
-        tasks += [task for group in groups for task in group.tasks.values()]
         return found[name], [task for task in tasks if getattr(task, "load", None) == found[name]]
     if not found:
         raise SettingError(f"{str(path)!r} defines no load: keep the OrderedLoad in a variable of the file")
     if name is None:
         raise SettingError(f"{str(path)!r} defines several loads: name one of {listed(sorted(found))}")
-    hint = meant(name, found, f"name one of {listed(sorted(found))}, and keep it in a variable of the file")
+    hint = meant(name, found, f"name one of {listed(sorted(found))}")
     raise SettingError(f"{str(path)!r} defines no load {name!r}: {hint}")
 
 

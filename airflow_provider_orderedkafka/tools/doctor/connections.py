@@ -194,7 +194,7 @@ def _spark(tries: Tries, missing: Status) -> Iterator[Finding]:
         return
     yield Finding(f"connection {conn_id}", "ok", f"master {master_of(connection)}")
     binary = tries.spark_binary or connection.extra_dejson.get("spark-binary") or BINARY
-    own = Path(sys.executable).with_name(binary)
+    own = Path(sys.executable).parent / binary
     if on_path := shutil.which(binary):
         yield Finding(binary, "ok", on_path)
     elif own.exists():
