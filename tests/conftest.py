@@ -105,17 +105,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 # Modules whose tests share a cluster, a lake or an Airflow, which takes longer to start than they take.
-TOGETHER = {
-    "canary",
-    "lakes",
-    "object_store",
-    "planning_questions",
-    "registry",
-    "standalone_cluster",
-    "upserts",
-    "without_spark",
-    "yarn",
-}
+LAKES = ("lake_columns", "lakes", "upserts")
+ALONE = ("canary", "object_store", "planning_questions", "registry", "standalone_cluster", "without_spark", "yarn")
+TOGETHER = {name: name for name in ALONE} | dict.fromkeys(LAKES, "lakes")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -130,6 +122,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             name = Path(nodeid.partition("::")[0]).stem.removeprefix("test_")
             if name.startswith("airflow_"):
                 return "airflow"
-            return name if name in TOGETHER else nodeid
+            return TOGETHER.get(name, nodeid)
 
     return ByTest(config, log)

@@ -112,10 +112,10 @@ def migrated(python: Path, servers: str) -> Path:
     """A new database of this environment's Airflow, which is made once and kept beside it."""
     database = python / "airflow.db"
     if not database.exists():
-        with tempfile.TemporaryDirectory() as home:
+        with tempfile.TemporaryDirectory(dir=python) as home:
             said = run_in(python, Path(home), servers, MIGRATE)
             assert (Path(home) / "airflow.db").exists(), said
-            shutil.move(Path(home) / "airflow.db", database)
+            (Path(home) / "airflow.db").replace(database)
     return database
 
 
@@ -144,10 +144,10 @@ def test_what_an_airflow_that_was_killed_left_open_another_one_refuses_by_name_a
     application = shutil.copy(HELD, tmp_path)
     home, source, output = dag_of(application)
     heir, python, servers = tmp_path / "heir", Path(sys.prefix), kafka.bootstrap_servers
-    assert run_in(python, home, servers, MIGRATE)
     heir.mkdir()
     (heir / "dags").symlink_to(home / "dags")
-    shutil.copy(home / "airflow.db", heir)
+    for each in (home, heir):
+        shutil.copy(migrated(python, servers), each)
     died = started(python, home, servers, RUN, tmp_path / "died.log")
     try:
         while not (tmp_path / "held").exists():

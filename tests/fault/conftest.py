@@ -102,7 +102,7 @@ def story(
     pool.shutdown(wait=False, cancel_futures=True)  # what nobody waits for ends with Airflow
 
 
-@pytest.fixture(scope="module", params=[DELTA, ICEBERG], ids=lambda each: each.name)
+@pytest.fixture(scope="session", params=[DELTA, ICEBERG], ids=lambda each: each.name)
 def lake(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
     found = Lake(tmp_path_factory.mktemp("lake"), request.param)
     yield found
@@ -116,7 +116,7 @@ def loading(lake: Lake, kafka: Any, topics: Topics, records: Records, tmp_path: 
     name = f"orders_{uuid.uuid4().hex}"
 
     def make(**output: Any) -> Loading:
-        loaded = replace(whole_range(kafka.bootstrap_servers, source, batch_offsets=40), id=f"r-{tmp_path.name}")
+        loaded = replace(whole_range(kafka.bootstrap_servers, source, batch_offsets=50), id=f"r-{tmp_path.name}")
         table = lake.format.output(lake.folder, name, **output)
         return Loading(lake, kafka.bootstrap_servers, tmp_path, loaded, table)
 

@@ -50,30 +50,30 @@ def test_a_table_is_made_by_day_and_each_batch_is_one_commit_and_one_file_in_ord
 ) -> None:
     load = loading()
     report = load.run("--option", "sliceOffsets=10")["report"]
-    assert (report["rows_emitted"], report["rows_read"], report["batches"], report["replayed"]) == (90, 90, 3, 0)
+    assert (report["rows_emitted"], report["rows_read"], report["batches"], report["replayed"]) == (90, 90, 2, 0)
     assert load.positions() == expected
-    assert len(load.named()) == 3
+    assert len(load.named()) == 2
     ids = "count(DISTINCT _orderedkafka) AS rows, min(_orderedkafka.range_id) AS id"
     assert load.lake.sql(f"SELECT {ids} FROM {load.table}") == [{"rows": 90, "id": load.loaded.id}]
     files = load.files()
-    assert [file.parent.name.partition("=")[0] for file in files] == ["order_time_day"] * 3
-    assert (report["files_written"], report["bytes_written"]) == (3, sum(file.stat().st_size for file in files))
+    assert [file.parent.name.partition("=")[0] for file in files] == ["order_time_day"] * 2
+    assert (report["files_written"], report["bytes_written"]) == (2, sum(file.stat().st_size for file in files))
     assert report["core_ms"] > 0
     assert one_after_the_other(files.values()) == sorted(row for file in files.values() for row in file)
 
 
-SET = (
-    "key = X'00'",
-    "value = NULL",
-    "topic = 'another'",
-    "partition = NULL",
-    "offset = offset + 1",
-    "late = NOT late",
-    "timestampType = 1",
-    "timestamp = timestamp + INTERVAL 1 MICROSECOND",
-    "order_time = order_time - INTERVAL 1 SECOND",
-    "_orderedkafka = NULL",
-)
+SET = {
+    "key": "X'00'",
+    "value": "NULL",
+    "topic": "'another'",
+    "partition": "NULL",
+    "offset": "offset + 1",
+    "late": "NOT late",
+    "timestampType": "1",
+    "timestamp": "timestamp + INTERVAL 1 MICROSECOND",
+    "order_time": "order_time - INTERVAL 1 SECOND",
+    IDENTITY: "NULL",
+}
 """What somebody does to the columns of one row each, from offset 10 of partition 1 on."""
 
 
@@ -87,9 +87,9 @@ def test_a_table_is_proved_without_spark_and_whatever_was_done_to_a_row_is_found
     assert (code, counted(found), found["ranges"][0]["rows"]) == (0, {}, 90)
     load.lake.sql(f"INSERT INTO {load.table} SELECT * FROM {load.table} WHERE partition = 1 AND offset = 3")
     load.lake.sql(f"DELETE FROM {load.table} WHERE partition = 0 AND offset = 5")
-    for offset, what in enumerate(SET, 10):
-        row = f"_orderedkafka.partition = 1 AND _orderedkafka.offset = {offset}"
-        load.lake.sql(f"UPDATE {load.table} SET {what} WHERE {row}")
+    row = f"{IDENTITY}.partition = 1 AND {IDENTITY}.offset ="
+    each = (f"{name} = if({row} {offset}, {to}, {name})" for offset, (name, to) in enumerate(SET.items(), 10))
+    load.lake.sql(f"UPDATE {load.table} SET {', '.join(each)} WHERE {IDENTITY}.partition = 1")
     code, found = audited(kafka.bootstrap_servers, load.checkpoint, capfd)
     assert (code, counted(found)) == (65, {"missing": 1, "doubled": 1, "altered": len(SET)})
     [topic] = load.loaded.topics
@@ -327,10 +327,10 @@ def test_maintenance_makes_one_file_of_a_day_and_deletes_what_was_before_and_wha
     lake: Lake, loading: MakeLoading, expected: list[Position]
 ) -> None:
     load = loading(properties=lake.format.forgetful)
-    load.loaded = replace(load.loaded, batch_offsets=10)
+    load.loaded = replace(load.loaded, batch_offsets=15)
     batches = load.run()["report"]["batches"]
     [first, *_] = files = load.files()
-    assert len(files) == batches >= 9
+    assert len(files) == batches >= 5, "fewer files Iceberg leaves as they are"
     for name, days in (("old", 3), ("new", 1)):
         shutil.copy(first, left := first.with_name(f"{name}.parquet"))
         os.utime(left, (time.time() - days * 86_400,) * 2)
@@ -355,7 +355,7 @@ def test_a_killed_range_finds_what_landed_where_maintenance_has_kept_what_was_th
     landed = load.first_batch
     load.maintain(planned)
     kept = sum(name.startswith("other/") for name in load.named())
-    assert kept == (1 if lake.format is ICEBERG else 3), "of three, the one that was there; Delta's log stays"
+    assert kept == (1 if lake.format is ICEBERG else 2), "of two, the one that was there; Delta's log stays"
     lake.sql(f"UPDATE {load.table} SET {IDENTITY} = NULL")  # so that rows tell nothing
     report = load.run()["report"]
     assert (report["replayed"], report["may_be_doubled"]) == (landed, 0)
@@ -462,7 +462,7 @@ def test_the_sort_order_that_a_table_has_of_its_own_wins(lake: Lake, loading: Ma
     load = loading(create=False)
     lake.sql(f"CREATE TABLE {load.table} ({OWN}, {IDENTITY} {STRUCT}) USING iceberg")
     lake.sql(f"ALTER TABLE {load.table} WRITE ORDERED BY offset DESC")
-    assert load.run(*POSITIONS)["report"]["batches"] == 3
+    assert load.run(*POSITIONS)["report"]["batches"] == 2
     offsets = [[offset for *_, offset in rows] for rows in load.files().values()]
-    assert len(offsets) == 3
+    assert len(offsets) == 2
     assert offsets == [sorted(each, reverse=True) for each in offsets]
