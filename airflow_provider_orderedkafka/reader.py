@@ -178,10 +178,8 @@ def around(
     here, offset = TopicPartition(*record[:2]), record[2]
     found = discover(kafka, terms.subscription)
     if here not in found.partitions:
-        raise SettingError(
-            f"{here} is not among what is read: {listed(sorted(found.partitions))}; name its topic, or another "
-            "partition"
-        )
+        known = listed(sorted(found.partitions))
+        raise SettingError(f"{here} is not among what is read: {known}; name its topic, or another partition")
     now = _now()
     starts, ends = (resolve(Brokers(kafka), terms, end, found, now).offsets for end in (Earliest(), Latest()))
     stamp = _stamp(KafkaLog(kafka, terms.isolation), here, offset) if starts[here] <= offset < ends[here] else None

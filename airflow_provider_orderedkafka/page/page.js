@@ -144,8 +144,8 @@ function leave(event) {
 
 /** Be light or dark as Airflow is, where it frames the page, and elsewhere as the system asks for. */
 function followAirflow() {
-  const around = window.parent === window ? "" : window.parent.document.documentElement.style.colorScheme;
-  document.documentElement.style.colorScheme = around;
+  const around = window.frameElement?.ownerDocument.documentElement.style.colorScheme;
+  document.documentElement.style.colorScheme = around ?? "";
 }
 
 followAirflow();

@@ -125,7 +125,7 @@ def test_json_is_one_array(run, topic, topics):
 
 
 def test_files_of_arrow_and_parquet(run, topic, tmp_path):
-    assert run(topic, "--format", "parquet", "--output", str(tmp_path / "a.parquet"))[0] == 0
+    assert run(topic, "--output", str(tmp_path / "a.parquet"))[0] == 0
     assert parquet.read_table(tmp_path / "a.parquet").num_rows == 60
     assert pa.ipc.open_stream(run(topic, "--format", "arrow")[1]).read_all().num_rows == 60
 

@@ -2,11 +2,11 @@
 
     orderedkafka read orders refunds --bootstrap-servers localhost:9092 --start -2h
     orderedkafka read orders --bootstrap-servers localhost:9092 --around 'orders[3]@1042'
-    orderedkafka read orders --config client.properties --format parquet --output orders.parquet
+    orderedkafka read orders --config client.properties --output orders.parquet
     orderedkafka read orders-dead --bootstrap-servers localhost:9092 --headers
 
-Prints a table on a terminal and JSON lines elsewhere, unless --format says otherwise. Stops quietly when the program
-that it is piped into does.
+Prints a table on a terminal and JSON lines elsewhere, and writes a file as its name ends, unless --format says
+otherwise. Stops quietly when the program that it is piped into does.
 """
 
 import argparse
@@ -89,7 +89,7 @@ def add_places(parser: "argparse._ActionsContainer") -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    kind = arguments.format or ("jsonl" if arguments.output or not sys.stdout.isatty() else "table")
+    kind = arguments.format or _usual(arguments.output)
     if kind in {"arrow", "parquet"} and arguments.output is None and sys.stdout.isatty():
         raise SettingError(
             f"--format {kind} is not for a terminal: name a file with --output, or pipe it into a program"
@@ -104,6 +104,13 @@ def run(arguments: argparse.Namespace) -> int:
             shown = _with_a_bar(some, batches) if sys.stderr.isatty() else some
             _WRITERS[kind](target, batches, shown)
     return 0
+
+
+def _usual(output: Path | None) -> str:
+    if output is None:
+        return "table" if sys.stdout.isatty() else "jsonl"
+    ending = output.suffix.removeprefix(".")
+    return ending if ending in FORMATS else "jsonl"
 
 
 def _batches(arguments: argparse.Namespace) -> "Batches":
