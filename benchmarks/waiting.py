@@ -108,7 +108,7 @@ def count() -> None:
         setattr(LocalState, name, ASKED.counted("the ledgers' location", getattr(LocalState, name)))
     for name in ("list_offsets", "list_topics", "describe_topics"):
         setattr(AdminClient, name, ASKED.counted("Kafka", getattr(AdminClient, name)))
-    offsets.gives_way = ASKED.counted("Airflow's API", lambda _: None)
+    offsets.queued_behind = ASKED.counted("Airflow's API", lambda _: None)
 
 
 def measured(servers: str, arguments: argparse.Namespace, ledgers: str) -> dict[str, Any]:

@@ -122,7 +122,7 @@ def told_by_another_operator(to, rows, checkpoint="/c"):
         to=to, rows=rows, checkpoint=checkpoint, spark=lambda launch: launches.append(launch) or by_shell(launch)
     )
     resolve, ti = tasks["resolve"], Told()
-    resolve._tell_place(ti, Resolved(Action.PLAN, "", LOADED, 0, resolve._job({"params": PARAMS})), LOADED)
+    resolve._push_place(ti, Resolved(Action.PLAN, "", LOADED, 0, resolve._job({"params": PARAMS})), LOADED)
     return [jinja2.Template(each).render(ti=ti, params=PARAMS) for each in launches[0].arguments]
 
 
