@@ -497,5 +497,4 @@ def test_the_doctor_finds_the_services_in_the_dag_files_that_airflow_parses(dag_
     broken.unlink()
     assert files.keys() == {"dags-folder:under_test.py", "dags-folder:broken.py"}
     assert files["dags-folder:broken.py"] is None
-    titles = {each.name for each in the_doctor.services(list(files.items()), "broken")}
-    assert any(says(title, "Livy ... by_livy") for title in titles)
+    assert any(says(each.name, "Livy ... by_livy") for each in the_doctor.services(list(files.items()), "broken"))
