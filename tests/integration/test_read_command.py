@@ -135,6 +135,11 @@ def test_decoded_values(run, topic):
     assert lines(run(topic, "--decode", decode, "--columns", "value", "--limit", "1")[1]) == [{"value": {"order": 0}}]
 
 
+def test_a_registry_without_an_address_is_refused_with_the_option_that_gives_it(run, topic):
+    code, _, said = run(topic, "--decode", '{"value": {"kind": "avro", "registry": "main"}}')
+    assert (code, "'main'" in said, "--registry" in said) == (SETTING, True, True)
+
+
 def test_it_ends_quietly_in_a_pipe_and_takes_settings_from_a_file(kafka, topic, tmp_path):
     config = tmp_path / "client.properties"
     config.write_text(f"# a comment\nbootstrap.servers = {kafka.bootstrap_servers}\n")
