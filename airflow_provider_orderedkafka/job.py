@@ -266,7 +266,7 @@ RULES: Final[Mapping[type, Mapping[str, Rule]]] = {
     Application: {"file": "stays", "arguments": "stays"},
     KafkaOutput: {
         **dict.fromkeys(("topic", "keep_order", "kafka_conn_id"), "stays"),
-        **dict.fromkeys(("use_partition", "include_headers"), "stays"),
+        **dict.fromkeys(("use_partition", "include_headers", "guarantee"), "stays"),
         "topics": "grows",
         "provenance": "ends",
         **dict.fromkeys(("writers", "create", "producer"), "free"),  # what of it places keys, an application compares

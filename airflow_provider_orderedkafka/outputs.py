@@ -57,6 +57,9 @@ PACKAGES: Final[Mapping[str, Package]] = {
 }
 """What `make versions` tries; a pair that is not here is not known to be there."""
 
+Guarantee = Literal["at_least_once", "exactly_once"]
+"""How often a consumer may see a row."""
+
 NewColumns = Literal["add", "ignore", "fail"]
 """What becomes of a column of the rows that their table lacks."""
 
@@ -173,6 +176,8 @@ class KafkaOutput:
     :param include_headers: Whether to write the column `headers`.
     :param provenance: Whether each record says in headers where it came from. Without, what a killed run wrote is
         written twice.
+    :param guarantee: `"at_least_once"`, or `"exactly_once"`: a consumer with `read_committed` sees each row once,
+        however a run dies or comes back.
     :param producer: librdkafka's settings for writing, such as `{"compression.type": "zstd"}`.
     """
 
@@ -187,6 +192,7 @@ class KafkaOutput:
     use_partition: bool = False
     include_headers: bool = True
     provenance: bool = True
+    guarantee: Guarantee = "at_least_once"
     producer: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -206,6 +212,15 @@ class KafkaOutput:
             )
         if self.writers is not None and not is_integer(self.writers, 1):
             raise SettingError(f"{self.of}: writers must be a whole number from 1 on, found {self.writers!r}")
+        if self.guarantee not in get_args(Guarantee):
+            raise SettingError(
+                f"{self.of}: guarantee must be 'at_least_once' or 'exactly_once', found {self.guarantee!r}"
+            )
+        if self.exactly_once and not self.provenance:
+            raise SettingError(
+                f"{self.of}: guarantee='exactly_once' needs provenance, by which rows that are there are known: leave "
+                "provenance=False out, or the guarantee"
+            )
         if not isinstance(self.create, NewTopics | None):
             raise SettingError(f"{self.of}: create must be NewTopics(partitions=..., ...), found {self.create!r}")
         self._check_producer()
@@ -223,6 +238,10 @@ class KafkaOutput:
     @property
     def of(self) -> str:
         return "KafkaOutput"
+
+    @property
+    def exactly_once(self) -> bool:
+        return self.guarantee == "exactly_once"
 
     @property
     def order(self) -> KeepOrder:

@@ -124,13 +124,15 @@ class OutputTopics:
         """The rows by range: from where its outputs ended before the first batch, up to their present ends."""
         named = {topic for report in self.reports for topic in topics_of(report)}
         now, lost = _existing(self.config, named) if named else (Discovery("", (), ()), set())
-        ends = high_ends(self.config, now.partitions, "read_uncommitted")
+        committed = any(report.destination is not None and report.destination.committed for report in self.reports)
+        isolation: Isolation = "read_committed" if committed else "read_uncommitted"
+        ends = high_ends(self.config, now.partitions, isolation)
         starts = log_starts(self.config, now.partitions)
         first = {each: min(_before(report, each, now) for report in self.reports) for each in now.partitions}
         spans = {each: (max(first[each], starts[each]), ends[each]) for each in now.partitions}
         holes = {each: _Holes(first[each]) for each in now.partitions}
         mine = {report.range_id.encode(): _Mine.of(report, now.partitions) for report in self.reports}
-        for batch in messages_in(self.config, spans, "read_uncommitted"):
+        for batch in messages_in(self.config, spans, isolation):
             for message, headers in zip(batch, headers_of(batch), strict=True):
                 holes[TopicPartition(message.topic(), message.partition())].pass_to(message.offset())
                 self._take(message, headers or [], mine)

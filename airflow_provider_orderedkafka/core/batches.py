@@ -145,6 +145,7 @@ STAYS: Final = {
     "transform": "the transform",
     "cluster": "the output's cluster",
     "partitioner": "kafka.partitioner (of a connection, ORDEREDKAFKA_OPTIONS, --option, --sink-option or producer=)",
+    "transactions": "kafka.transactional.id",
 }
 """What of a setup stays once a batch is begun, and what messages call it."""
 
@@ -158,7 +159,7 @@ class Setup(Document):
     why this lane was chosen. `transform` is the name of the function, which a program may give that no job names.
     `cluster` is the id of the one that has the output's topics, `job` the key of the job that was asked for.
     `partitioner` is what places keys in topics, whatever said so; empty where no topic is written to. `code` is a
-    digest of the transform's code.
+    digest of the transform's code. `transactions` is what their ids begin with, where rows are written exactly once.
     """
 
     lane: Kind
@@ -171,6 +172,7 @@ class Setup(Document):
     job: str = ""
     partitioner: str = ""
     code: str = ""
+    transactions: str = ""
 
     @property
     def key(self) -> str:
@@ -211,7 +213,8 @@ class Note(Document):
     digest of each transform that took part. `doubts` are stored before the rows that they concern are written. `placed`
     is the partitioner that an attempt relied on to keep each key in one partition of the source, over `placed_over`
     partitions. `table` is a table as it was before. `uncompacted` are the outputs that every attempt has known not to
-    be compacted. `setup` is the key of the newest attempt's setup.
+    be compacted. `setup` is the key of the newest attempt's setup. `writers` is the most that an attempt has had
+    to write exactly once.
     """
 
     batch: int
@@ -227,6 +230,7 @@ class Note(Document):
     table: TableVersion | None = None
     uncompacted: tuple[str, ...] = ()
     setup: str = ""
+    writers: int = 0
 
     @property
     def placement(self) -> Placement | None:
@@ -240,7 +244,12 @@ class Note(Document):
         return replace(self, placed=placement[0], placed_over=placement[1])
 
     def joined(
-        self, outputs: Offsets, output_ids: Mapping[str, str], code: str, uncompacted: Collection[str] = ()
+        self,
+        outputs: Offsets,
+        output_ids: Mapping[str, str],
+        code: str,
+        uncompacted: Collection[str] = (),
+        writers: int = 0,
     ) -> Self:
         """The note with another attempt in it: its code, and the present ends of outputs that are new.
 
@@ -259,6 +268,7 @@ class Note(Document):
             output_ids={**self.output_ids, **output_ids},
             code=self.code if code in self.code else (*self.code, code),
             uncompacted=tuple(sorted(t for t in uncompacted if t in self.uncompacted or t not in self.output_ids)),
+            writers=max(self.writers, writers),
         )
 
     def recreated(self, output_ids: Mapping[str, str]) -> set[str]:

@@ -275,7 +275,7 @@ class Destination:
     `headers`: those of the records go with them. `placed_by` says what gave a row its partition of a topic. `called` is
     how the range is called there, if not by its id. A table that is named in a catalog lies at the `location`, that of
     dead letters at `dead_letters_location`, as Spark says. `upsert` are the columns of a key, of each of which the last
-    row stays.
+    row stays. `committed`: rows count once their transaction is committed.
     """
 
     output: str
@@ -289,6 +289,7 @@ class Destination:
     location: str = ""
     dead_letters_location: str = ""
     upsert: tuple[str, ...] = ()
+    committed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,14 +25,15 @@ from ..kafka.clients.config import RESOLVER, KafkaConfig, is_kept, keep_resolver
 from ..kafka.clients.oauth import MSK, is_msk_iam
 from ..kafka.lookup.survey import Brokers, StartResolver, marked
 from ..kafka.lookup.topics import discover, high_ends
-from ..kafka.write.settings import check_readable, look_up_outputs, made_ready
+from ..kafka.write import turns
+from ..kafka.write.settings import check_exactly_once, check_readable, look_up_outputs, made_ready
 from ..load import OrderedLoad
 from ..loads.books import First
 from ..loads.ledger import LedgerStore
 from ..loads.mirror import GroupMirror
 from ..loads.previews import Preview, preview, preview_replay
 from ..loads.ranges import first_look, plan, plan_interval, plan_replay, verdict
-from ..outputs import HAVE_IT_CREATED, NewTopics
+from ..outputs import HAVE_IT_CREATED, KafkaOutput, NewTopics
 
 OAUTH = "oauth_cb"
 
@@ -129,6 +130,11 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
         """Raise what the application would raise for output topics that are not there, or that it may not use."""
         found = look_up_outputs(self._brokers, topics)
         check_readable(found.values() if read_back else ())
+
+    def check_transactions(self, load: str, to: KafkaOutput, topics: Sequence[str]) -> None:
+        """Raise what the application would raise that is to write exactly once."""
+        check_exactly_once(look_up_outputs(self._brokers, topics).values())
+        turns.check({**self.config, **to.producer}, load, tuple(topics))
 
     def mirror(self, load: str, topics: Sequence[str] = ()) -> GroupMirror:
         """The load's consumer group, read for these topics (default: all topics of the cluster)."""

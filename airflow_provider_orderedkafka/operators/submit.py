@@ -197,7 +197,10 @@ class SubmitOrderedLoadOperator(BaseOperator):
             return  # the driver may be somebody else there, and reach what cannot be reached from here
         conn_id = (job.kafka and job.kafka.kafka_conn_id) or self.load.kafka_conn_id
         read_back = job.kafka is None or job.kafka.provenance
-        OrderedKafkaHook(conn_id).check_outputs(job.topics, read_back=read_back)
+        hook = OrderedKafkaHook(conn_id)
+        hook.check_outputs(job.topics, read_back=read_back)
+        if job.kafka is not None and job.kafka.exactly_once:
+            hook.check_transactions(self.load.name, job.kafka, job.topics)
 
     def _place(self, found: Submission, loaded: Range, times: int) -> str:
         """The range's own folder, checked to be readable; another one each time that it is loaded anew."""

@@ -153,6 +153,7 @@ TRANSIENT: Final = {
     KafkaError.NOT_COORDINATOR,
     KafkaError.NOT_CONTROLLER,
     KafkaError.THROTTLING_QUOTA_EXCEEDED,
+    KafkaError.UNSTABLE_OFFSET_COMMIT,
     KafkaError._TRANSPORT,
     KafkaError._ALL_BROKERS_DOWN,
     KafkaError._TIMED_OUT,

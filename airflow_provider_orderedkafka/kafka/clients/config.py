@@ -147,6 +147,7 @@ Resolver = Callable[[dict[str, Any]], Mapping[str, Any]]
 PREFIX: Final = "kafka."
 RESOLVER: Final = "orderedkafka.resolver"
 SERVERS: Final = "bootstrap.servers"
+TRANSACTIONAL_ID: Final = "transactional.id"
 ISOLATION: Final = "isolation.level"
 SHAPING: Final = {ISOLATION, "partitioner"}
 """The settings of clients that shape rows, or say where they are: all others may change between two attempts."""
@@ -211,6 +212,11 @@ class KafkaConfig(Mapping[str, str]):
         if "oauth_cb" not in extra:
             _check_tokens(given, "", "the connection's setting")
         return _checked(given, "", "the connection's setting")
+
+
+def without_transactions(config: Mapping[str, str]) -> KafkaConfig:
+    """The same without an id of transactions, which is no one's but the writers'."""
+    return KafkaConfig({name: value for name, value in config.items() if name != TRANSACTIONAL_ID})
 
 
 def client_config(config: Mapping[str, str], role: Role, ours: Mapping[str, Any] | None = None) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
+from ...core.documents import Isolation
 from ...core.notation.subscriptions import Named
 from ...core.order.positions import Offsets, TopicPartition
 from ...errors import UnreachableError
@@ -84,15 +85,39 @@ class Outputs(Kafka, Protocol):
 
 @dataclass(frozen=True)
 class OutputBrokers(Brokers):
+    """Topics on a cluster. Where earlier writers are `fenced`, what they have committed is all that there will be."""
+
     settle: Settle = Settle()
+    fenced: bool = False
     lend = staticmethod(lend)
 
     def read_until_settled(self, partitions: Sequence[TopicPartition], noted: Offsets, take: Take) -> Settled:
         """Raises UnknownTopicError, UnreachableError or AccessDeniedError: the principal needs READ on its outputs."""
+        if self.fenced:
+            self._wait_for_transactions(partitions)
         starts, gone = _starts(self.config, partitions, noted)
-        outputs = _Outputs(self.config, starts, take)
+        outputs = _Outputs(self.config, starts, take, "read_committed" if self.fenced else "read_uncommitted")
+        if self.fenced:
+            outputs.look()
+            return Settled(settled=True, gone=gone + outputs.gone.total())
         settled = until_still(outputs, self.settle)
         return Settled(settled, gone + outputs.gone.total(), outputs.with_gaps())
+
+    def _wait_for_transactions(self, partitions: Sequence[TopicPartition]) -> None:
+        """Return once all that was written by now is decided: an open transaction hides what is behind it."""
+        ends, until = high_ends(self.config, partitions, "read_uncommitted"), time.monotonic() + self.settle.deadline
+        while held := _below(high_ends(self.config, partitions, "read_committed"), ends):
+            if time.monotonic() > until:
+                raise UnreachableError(
+                    f"a transaction that another application has open since {held[0]} hides what is behind it, for "
+                    f"{self.settle.deadline:g} s now: it has to be committed or aborted before it can be known which "
+                    "rows are there; kafka-transactions.sh find-hanging and abort end one that was left behind"
+                )
+            time.sleep(_LOOK_SECONDS)
+
+
+def _below(stable: Offsets, ends: Offsets) -> list[str]:
+    return [partition.at(stable[partition]) for partition, end in ends.items() if stable[partition] < end]
 
 
 def until_still(outputs: "_Outputs", settle: Settle, clock: Any = time) -> bool:
@@ -126,8 +151,15 @@ def _starts(
 
 
 class _Outputs:
-    def __init__(self, config: Mapping[str, str], starts: Mapping[TopicPartition, int], take: Take) -> None:
+    def __init__(
+        self,
+        config: Mapping[str, str],
+        starts: Mapping[TopicPartition, int],
+        take: Take,
+        isolation: Isolation = "read_uncommitted",
+    ) -> None:
         self._config = config
+        self._isolation: Isolation = isolation
         self._positions = dict(starts)
         self._take = take
         self._fence = Fence(config)
@@ -136,7 +168,7 @@ class _Outputs:
 
     def look(self) -> bool:
         """Read everything new; whether rows of the batch were among it."""
-        ends = high_ends(self._config, self._positions, "read_uncommitted")
+        ends = high_ends(self._config, self._positions, self._isolation)
         wanted = {partition: at for partition, at in self._positions.items() if at < ends[partition]}
         came = self._read(wanted, ends) if wanted else 0
         if came:
@@ -153,7 +185,7 @@ class _Outputs:
 
     def _read(self, wanted: Mapping[TopicPartition, int], ends: Offsets) -> int:
         came, expected = 0, dict(wanted)
-        with reading_all(self._config, wanted, ends, "read_uncommitted") as reader:
+        with reading_all(self._config, wanted, ends, self._isolation) as reader:
             while reader.positions:
                 messages = reader.take()
                 came += self._take(messages)

@@ -241,7 +241,7 @@ class PooledProducer:
             if left < fewest:
                 fewest, last_progress = left, time.monotonic()
                 self.troubles.clear()
-            elif silent > min(_SURE_AFTER, self.deadline) and (refused := self._refusal()):
+            elif silent > min(_SURE_AFTER, self.deadline) and (refused := self.refusal()):
                 raise refused
             elif silent > self.deadline:
                 heard = f" (last heard: {self.troubles[-1].str()})" if self.troubles else ""
@@ -251,7 +251,7 @@ class PooledProducer:
                 )
         deliveries.check()
 
-    def _refusal(self) -> AccessDeniedError | None:
+    def refusal(self) -> AccessDeniedError | None:
         """The error for a refusal that the client reported since it last made progress."""
         found = (refusal(error, self.config, "to take records") for error in self.troubles)
         return next(filter(None, found), None)
@@ -321,7 +321,8 @@ def producer_config(config: Mapping[str, str]) -> dict[str, str]:
             )
     if "transactional.id" in config:
         raise SettingError(
-            "'kafka.transactional.id' is not for this sink, which writes without transactions; leave it out"
+            "'kafka.transactional.id' begins the ids of transactions, and without guarantee='exactly_once' there are "
+            "none: set that, too, or leave it out"
         )
     return {**_DEFAULTS, **{name: value for name, value in config.items() if name not in (*_TIMEOUTS, *_PROMISED)}}
 
@@ -345,10 +346,11 @@ def idle_seconds(config: Mapping[str, str]) -> float | None:
     return milliseconds / 1_000 if milliseconds else None
 
 
-def make_producer(config: Mapping[str, str]) -> PooledProducer:
+def make_producer(config: Mapping[str, str], transactional_id: str | None = None) -> PooledProducer:
     """Make a producer; `SettingError` if librdkafka refuses the configuration."""
     troubles: deque[Any] = deque(maxlen=1)
-    settings = client_config(producer_config(config), "producer", {**_OURS, "error_cb": troubles.append})
+    ours = _OURS if transactional_id is None else {**_OURS, "transactional.id": transactional_id}
+    settings = client_config(producer_config(config), "producer", {**ours, "error_cb": troubles.append})
     return PooledProducer(new_client(Producer, settings), deadline_seconds(config), config=config, troubles=troubles)
 
 

@@ -27,6 +27,7 @@ from ..lookup.survey import Kafka
 from ..lookup.topics import discover
 from ..provenance import ERROR, ORDINAL, SEQUENCE, SOURCE, SourceColumns, range_prefix
 from .producer import PooledProducer, lend, producer_config
+from .turns import Transaction, Turn
 
 DEFAULT_MAX_BYTES: Final = 1_048_588
 _ANY_TIME: Final = 2**63 - 1
@@ -70,6 +71,22 @@ def check_readable(outputs: Iterable[OutputTopic]) -> None:
     """Raise AccessDeniedError if one of these may not be read: the attempt after a kill has to."""
     for output in outputs:
         check_allowed(output.name, output.operations, "READ", "to find in it what a killed attempt has written")
+
+
+def check_exactly_once(outputs: Iterable[OutputTopic]) -> None:
+    """Raise `SettingError` if one of these may lose records of which a later attempt would not know."""
+    for output in outputs:
+        if output.compacted is None:
+            raise SettingError(
+                f"exactly once needs topics that are not compacted, and whether {output.name!r} is cannot be seen: let "
+                "the principal DESCRIBE_CONFIGS there, or set guarantee='at_least_once'"
+            )
+        if output.compacted:
+            raise SettingError(
+                f"exactly once needs topics that are not compacted, and {output.name!r} is (cleanup.policy): a killed "
+                "attempt's rows may be gone before the next one looks. Write to another topic, or set "
+                "guarantee='at_least_once'"
+            )
 
 
 def with_limits(config: Mapping[str, str], outputs: Mapping[str, OutputTopic]) -> dict[str, str]:
@@ -207,7 +224,8 @@ class WriteSettings:
     or nowhere. `output_topics` are the names that a `topic` column may have; empty allows any. `outputs` is what
     `plan_write` found. `partitions` is over how many partitions of a topic the writer places rows, even if it has more
     by then; for other topics Kafka's client places them. `keyless` says how rows without a key are placed by their
-    source: so that runs of them stay together, or one by one. `lend` lends a task the producer that it writes with.
+    source: so that runs of them stay together, or one by one. `lend` lends a task the producer that it writes with,
+    unless it has a `turn` to write exactly once, as the `writer` of that name.
     """
 
     config: Mapping[str, str] = field(repr=False)
@@ -222,6 +240,8 @@ class WriteSettings:
     partitions: Mapping[str, int] = field(default_factory=dict)
     keyless: Keyless = "in runs"
     lend: Lend = lend
+    turn: Turn | None = None
+    writer: str = ""
 
     def __post_init__(self) -> None:
         if self.range_id is not None:
@@ -235,6 +255,10 @@ class WriteSettings:
     def partitioner(self) -> str:
         """What places keys where rows name no partition, whichever of the settings' sources says it."""
         return producer_config(self.config)["partitioner"]
+
+    def producer(self) -> AbstractContextManager[PooledProducer | Transaction]:
+        """What a task writes with."""
+        return self.lend(self.config) if self.turn is None else self.turn.writing(self.config, self.writer)
 
     @property
     def topics(self) -> frozenset[str]:

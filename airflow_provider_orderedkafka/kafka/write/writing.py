@@ -44,6 +44,7 @@ from .faults import Targets, find_faults
 from .producer import Chunk, Deliveries, PooledProducer, producer_config
 from .rows import MOST_HEADERS, NO_PARTITION, NOW, Rows, Stamp, columns_of, header_lists, sendable, without_provenance
 from .settings import Column, OutputTopic, WriteSettings, Written, check_columns, look_up_outputs, with_limits
+from .turns import Transaction
 
 _log = logging.getLogger(__name__)
 
@@ -75,7 +76,7 @@ def write(batches: Iterable[Any], settings: WriteSettings) -> Written:
 
 def steps(batches: Iterable[Any], settings: WriteSettings) -> Iterator[Written]:
     """The same, step by step: what was handed over after each batch, and last what is acknowledged."""
-    with settings.lend(settings.config) as producer:
+    with settings.producer() as producer:
         task = _Task(settings, producer)
         for batch in batches:
             task.take(batch)
@@ -87,7 +88,7 @@ def steps(batches: Iterable[Any], settings: WriteSettings) -> Iterator[Written]:
 @dataclass(slots=True)
 class _Task:
     settings: WriteSettings
-    producer: PooledProducer
+    producer: PooledProducer | Transaction
     written: Written = field(default_factory=Written)
     deliveries: Deliveries = field(default_factory=Deliveries)
     last: int = -1

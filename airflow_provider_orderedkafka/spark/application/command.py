@@ -164,6 +164,7 @@ OF_TOPICS: Final = {
     "usePartition": "use_partition",
     "includeHeaders": "include_headers",
     "provenance": "provenance",
+    "guarantee": "guarantee",
 }
 """The options that are fields of a `KafkaOutput`."""
 

@@ -23,6 +23,7 @@ from ...errors import SettingError
 from ...kafka.clients.config import ISOLATION as ISOLATION_LEVEL
 from ...kafka.clients.config import PREFIX
 from ...loads.mirror import group_of
+from ...outputs import Guarantee
 
 OF_LOADS: Final = group_of("")
 _OF_SPARK: Final = re.compile(r"(\d+)(min)?")
@@ -357,6 +358,11 @@ APPLICATION_SINK: Final = replace(
         Option(
             *("writers", count, "application", "number of tasks that write in parallel; 1 keeps the order of all rows"),
             unset="as many as the order allows",
+        ),
+        Option(
+            *("guarantee", one_of(*get_args(Guarantee)), "application"),
+            "`exactly_once`: consumers with `read_committed` see each row once, however an attempt ends",
+            default="at_least_once",
         ),
     ),
     instead={

@@ -12,7 +12,7 @@ import pickle
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import zip_longest
 from time import process_time_ns
@@ -34,6 +34,7 @@ from ...kafka.provenance import ERROR, SOURCE, SOURCE_FIELDS
 from ...kafka.read import columns as arrow
 from ...kafka.replay.landed import Landed, LandedFilter, RowsPerRecord
 from ...kafka.write.settings import WriteSettings
+from ...kafka.write.turns import LETTERS
 from ...kafka.write.writing import misplaced, write
 from ..connector.reading import read_batches, spark_columns
 from ..connector.stream import Cluster
@@ -110,10 +111,10 @@ class Letters:
     rows_per_record: RowsPerRecord
 
     def write(self, bad: "RecordBatch", landed: Landed | None, counters: Counters) -> None:
-        only_attempt()
+        settings = replace(self.settings, writer=f"{LETTERS}{only_attempt()}")
         left = LandedFilter(landed or Landed(), self.rows_per_record, "struct")
         letters = [whole_records(bad)]
-        written = write(letters if self.settings.range_id is None else left.of(letters), self.settings)
+        written = write(letters if settings.range_id is None else left.of(letters), settings)
         place = places(bad.slice(0, 1))[0]
         counters.letters.add(place, written.dead_letters)
         counters.doubled.add(place, left.resent)

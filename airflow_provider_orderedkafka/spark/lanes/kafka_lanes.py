@@ -19,12 +19,14 @@ from ...core.notation.subscriptions import Named
 from ...core.order.cuts import Slice
 from ...core.order.positions import Offsets
 from ...errors import SettingError
+from ...kafka.clients.config import without_transactions
 from ...kafka.clients.pools import ReadSettings, ReadTally
 from ...kafka.provenance import SEQUENCE
 from ...kafka.read.slices import fetching, sample
 from ...kafka.replay.landed import Landed, LandedFilter, RowsPerRecord
 from ...kafka.replay.replays import OutputBrokers, Outputs
-from ...kafka.write.settings import Keyless, WriteSettings, Written, check_readable
+from ...kafka.write.settings import Keyless, WriteSettings, Written, check_exactly_once, check_readable
+from ...kafka.write.turns import Turns, begins_with
 from ...kafka.write.writing import PARTITIONERS, misplaced, plan_write, steps
 from ...outputs import KafkaOutput, check_not_fed_back
 from ..connector.options import settings_of
@@ -122,7 +124,7 @@ def _task(
     work: TaskSettings, packed: Sequence[bytes], numbers: Iterator["RecordBatch"]
 ) -> Generator[int, None, tuple[Written, Tally]]:
     """Read and write the shares whose numbers come in; a task unpacks its own alone."""
-    only_attempt()
+    work = replace(work, write=replace(work.write, writer=str(only_attempt())))
     began, read, written = process_time_ns(), Read(work), Written()
     shares = (pickle.loads(packed[n]) for batch in numbers for n in batch.column(0).to_pylist())  # noqa: S301 - our own
     rows = (rows for share in shares for rows in read.share(share))
@@ -214,7 +216,7 @@ class KafkaWriter(Writer):
         """The rows, split among the writers so that the order that was asked for is kept."""
         setup, engine = self.setup, self.frames.engine
         if setup.keep_order == "none":
-            return rows
+            return rows if settings.turn is None else rows.coalesce(setup.writers)
         if setup.keep_order == "key":
             return engine.distributed(rows, "key", setup.writers)
         by_rows = settings.use_partition == "always"  # by the rows: then no key says it
@@ -299,7 +301,8 @@ def writer_for(arguments: Arguments, frames: RangeFrames, outputs: Outputs | Non
     arguments.job.check()
     probed = probe(frames, arguments)
     frames = replace(frames, making=replace(frames.making, columns=probed.columns))
-    output = _output(frames, arguments, asked, outputs or OutputBrokers(arguments.cluster))
+    brokers = OutputBrokers(without_transactions(arguments.cluster), fenced=asked.exactly_once)
+    output = _output(frames, arguments, asked, outputs or brokers)
     way = lane(probed.facts(asked.order, asked.writers, output))
     placement = probed.placement if way.by_key else None
     setup = Setup(
@@ -312,8 +315,9 @@ def writer_for(arguments: Arguments, frames: RangeFrames, outputs: Outputs | Non
         cluster=next((each.cluster for each in output.settings.outputs.values()), ""),
         partitioner=output.settings.partitioner,
         code=arguments.code,
+        transactions="" if output.turns is None else begins_with(arguments.cluster),
     )
-    output = replace(output, code=setup.code, placement=placement)
+    output = replace(output, code=setup.code, placement=placement, writers=setup.writers)
     if setup.lane == "direct":
         source = "columns" if arguments.arrow_transform is None and output.settings.source else output.settings.source
         rows_per_record: RowsPerRecord = "one" if arguments.arrow_transform is None else "many"
@@ -325,9 +329,21 @@ def writer_for(arguments: Arguments, frames: RangeFrames, outputs: Outputs | Non
     facts = PlanFacts() if frames.copied else frames.engine.facts(frames.rows)
     settings = replace(output.settings, partitions={n: o.partitions for n, o in output.settings.outputs.items()})
     output = replace(output, settings=settings, rows_per_record=_rows_per_record(facts), untrusted=facts.untrusted)
+    if output.turns is not None:
+        _check_lasting(output)
     writer = KafkaWriter(frames, output, setup)
     writer.check(writer.in_order(frames.rows, settings))  # what cannot be kept in order is refused now
     return writer
+
+
+def _check_lasting(output: OutputTopics) -> None:
+    """Refuse rows that a later attempt could not tell from others."""
+    joins = "it joins a table, whose matches may come in another order" if output.rows_per_record == "joined" else None
+    if why := output.unprotected or joins:
+        raise SettingError(
+            f"guarantee='exactly_once' needs rows that a later attempt makes again as they were, and {why}. Write that "
+            "transform so that it gives the same rows each time, or set guarantee='at_least_once'"
+        )
 
 
 def _rows_per_record(facts: PlanFacts) -> RowsPerRecord:
@@ -346,8 +362,11 @@ def _writers(asked: KafkaOutput, way: Lane, probed: Probe, frames: RangeFrames) 
 
 def _output(frames: RangeFrames, arguments: Arguments, asked: KafkaOutput, outputs: Outputs) -> OutputTopics:
     columns, letters = frames.columns(), arguments.job.rows.dead_letters
-    topic = letters if isinstance(letters, str) else None
-    settings = replace(settings_of(asked, topic, arguments.cluster, columns), lend=outputs.lend)
+    topic, cluster = letters if isinstance(letters, str) else None, arguments.cluster
+    prefix = begins_with(cluster)
+    if asked.exactly_once:
+        cluster = without_transactions(cluster)
+    settings = replace(settings_of(asked, topic, cluster, columns), lend=outputs.lend)
     if asked.keep_order == "partition" and settings.topic is None and settings.use_partition != "always":
         raise SettingError(
             "keep_order='partition' needs the partitions of the output: name one topic, or make a column 'partition' "
@@ -357,7 +376,11 @@ def _output(frames: RangeFrames, arguments: Arguments, asked: KafkaOutput, outpu
     _check_not_fed_back(frames.loaded, planned)
     if planned.source is not None:
         check_readable(planned.outputs.values())
-    return OutputTopics(frames.loaded.id, planned, outputs)
+    if not asked.exactly_once:
+        return OutputTopics(frames.loaded.id, planned, outputs)
+    check_exactly_once(planned.outputs.values())
+    turns = Turns(planned.config, f"{prefix}-{frames.loaded.id}", tuple(sorted(planned.outputs)))
+    return OutputTopics(frames.loaded.id, planned, outputs, turns=turns)
 
 
 def _check_not_fed_back(loaded: Range, settings: WriteSettings) -> None:

@@ -11,11 +11,12 @@ from ...core.batches import Batch, Doubt, Note, Tally
 from ...core.documents import Destination, Ends
 from ...core.lanes import KeepOrder, PlacedBy, Placement
 from ...core.order.positions import Offsets, TopicPartition
-from ...errors import TaskFailedError
+from ...errors import SettingError, TaskFailedError
 from ...kafka.provenance import ORDINAL
 from ...kafka.replay.landed import Landed, LandedFilter, RowsPerRecord
 from ...kafka.replay.replays import BegunBatch, NotedOutputs, Outputs, Replay, find_landed
 from ...kafka.write.settings import WriteSettings, Written, written_columns
+from ...kafka.write.turns import Turns
 from ..session.counting import TaskCounter, each_partition, results
 
 if TYPE_CHECKING:
@@ -53,7 +54,8 @@ class OutputTopics:
     """The output topics of a range.
 
     `code` is a digest of the transform's code, `placement` says how keys are placed in the source, where the
-    order relies on that. `untrusted` says why the rows have no lasting identity, if they have none.
+    order relies on that. `untrusted` says why the rows have no lasting identity, if they have none. With `turns` they
+    are written exactly once, by so many `writers`.
     """
 
     range_id: str
@@ -63,6 +65,8 @@ class OutputTopics:
     rows_per_record: RowsPerRecord = "one"
     untrusted: str | None = None
     placement: Placement | None = None
+    turns: Turns | None = None
+    writers: int = 0
 
     @property
     def partitions(self) -> int | None:
@@ -91,12 +95,17 @@ class OutputTopics:
             headers=settings.use_headers,
             keep_order=keep_order,
             placed_by="row" if settings.use_partition == "always" else by_key,
+            committed=self.turns is not None,
         )
 
     def may_double(self, batch: Batch) -> int | None:
+        if self.turns is not None:
+            return 0
         return batch.offsets if self.rows_per_record == "one" else None
 
     def noted(self, batch: Batch, attempt: int, _keep: object) -> Note:
+        if self.turns is not None:
+            self.turns.of_writers(self.writers)
         note = Note(batch.number, attempt, batch.start, batch.end, Offsets(), {})
         return self.joined(note)
 
@@ -109,11 +118,13 @@ class OutputTopics:
                 note.batch,
             )
         kept = [name for name, output in self.settings.outputs.items() if output.compacted is False]
-        return note.joined(now.topics, now.ids, self.code, kept).relying_on(self.placement)
+        writers = 0 if self.turns is None else self.writers
+        return note.joined(now.topics, now.ids, self.code, kept, writers).relying_on(self.placement)
 
     def of_batch(self, note: Note) -> WriteSettings:
         range_id = None if self.settings.source is None else self.range_id
-        return replace(self.settings, range_id=range_id, partitions=note.partitions)
+        turn = None if self.turns is None else self.turns.of_writers(self.writers)
+        return replace(self.settings, range_id=range_id, partitions=note.partitions, turn=turn)
 
     def ends(self) -> Ends:
         counts = {name: output.partitions for name, output in self.settings.outputs.items()}
@@ -122,7 +133,10 @@ class OutputTopics:
         return Ends(self.kafka.high_ends(partitions, "read_uncommitted"), ids)
 
     def before(self, note: Note) -> KafkaBefore:
-        """What the outputs have of a noted batch, once they have settled."""
+        """What the outputs have of a noted batch, once nobody else writes it, or once they have settled."""
+        if self.turns is not None:
+            self.turns.take()
+            self.turns.fence(note.writers)
         if self.unprotected is not None:
             written = sum(max(end - note.outputs.get(p, 0), 0) for p, end in self.ends().topics.items())
             _log.warning("batch %d is written again whole: %s", note.batch, self.unprotected)
@@ -130,6 +144,12 @@ class OutputTopics:
         found = self._found(note)
         landed, doubtful = found.landed, found.gone + found.unnamed
         if (self.rows_per_record != "one" or landed.several) and set(note.code) > {self.code} and landed:
+            if self.turns is not None:
+                raise SettingError(
+                    f"batch {note.batch} has been begun with other code of the transform, and {landed.rows:,} of its "
+                    "rows are there: with several rows for a record it cannot be told which are missing, and each is "
+                    "to be written exactly once. Set the code back, and run the same range again"
+                )
             _log.warning(
                 "batch %d is written again whole: the code of the transform was changed since it was begun, or cannot "
                 "be read, and there are several rows for a record, so it cannot be told which of them are there",
@@ -148,13 +168,14 @@ class OutputTopics:
         return find_landed(self.kafka, batch, NotedOutputs(topics, note.outputs, settings.dead_letter_topic, doubtful))
 
 
-def only_attempt() -> None:
-    """`TaskFailedError` in a task that is tried again: it would write at the same time as the first one."""
+def only_attempt() -> int:
+    """The number of this task; TaskFailedError if it is tried again: it would write at the same time as the first."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
     if context is not None and context.attemptNumber():
         raise TaskFailedError("Spark runs a task a second time: its batch is run again as a whole instead")
+    return 0 if context is None else context.partitionId()
 
 
 def missing(rows: "DataFrame", landed: Landed, rows_per_record: RowsPerRecord, resent: TaskCounter) -> "DataFrame":
@@ -189,7 +210,7 @@ def total(rows: "DataFrame") -> Written:
 def _write_all(settings: WriteSettings, batches: Iterator["RecordBatch"]) -> Generator[int, None, Written]:
     from ...kafka.write.writing import steps
 
-    only_attempt()
+    settings = replace(settings, writer=str(only_attempt()))
     began, written = process_time_ns(), Written()
     for written in steps(batches, settings):
         yield written.rows

@@ -29,7 +29,10 @@ from ...errors import OrderedKafkaError, SettingError
 from ...kafka.clients.answers import Patience, gather
 from ...kafka.clients.config import KafkaConfig
 from ...kafka.clients.pools import admin
+from ...kafka.lookup.survey import Brokers
 from ...kafka.lookup.topics import discover
+from ...kafka.write.settings import check_exactly_once, look_up_outputs
+from ...kafka.write.turns import check
 from ...loads.mirror import group_of
 from .installed import AS_SAID, Finding, Status, Tries, spark_behind
 
@@ -53,6 +56,8 @@ def permissions(config: Mapping[str, str], tries: Tries) -> Iterator[Finding]:
         yield _topic(config, f"topic {name}", name, _READ)
     for name in tries.outputs:
         yield _topic(config, f"output {name}", name, _READ_AND_WRITE)
+    if tries.outputs:
+        yield _transactions(config, tries)
     if tries.load:
         yield _group(config, group_of(tries.load))
 
@@ -63,6 +68,16 @@ def _topic(config: Mapping[str, str], title: str, name: str, needed: Sequence[st
     except OrderedKafkaError as error:
         return Finding(title, "broken", str(error), f"Create it, or allow its principal {' and '.join(needed)} on it")
     return _judged(title, topic.operations, needed, f"{topic.partitions} partitions")
+
+
+def _transactions(config: Mapping[str, str], tries: Tries) -> Finding:
+    """Whether outputs may be written exactly once, which is a load's choice: nothing is broken if they may not."""
+    try:
+        check_exactly_once(look_up_outputs(Brokers(config), tries.outputs).values())
+        check(config, tries.load or "doctor", tuple(tries.outputs))
+    except OrderedKafkaError as error:
+        return Finding("exactly once", "warning", str(error), "Mend it only if a load has guarantee='exactly_once'")
+    return Finding("exactly once", "ok", "its principal may write in transactions")
 
 
 def _group(config: Mapping[str, str], group: str) -> Finding:

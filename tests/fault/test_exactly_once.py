@@ -1,0 +1,81 @@
+"""Exactly once into Kafka: whatever an attempt does, a consumer with `read_committed` sees each row once, in order."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.children import Moment
+from support.loads import PARTITIONS, WAYS, Load, events
+from support.outputs import FLAWLESS, check_rows, expected_of
+from support.ranges import whole_range
+from support.records import Records
+from support.topics import Topics
+
+from airflow_provider_orderedkafka.kafka.write import turns
+from airflow_provider_orderedkafka.kafka.write.producer import PooledProducer
+from airflow_provider_orderedkafka.kafka.write.turns import Transaction, Turn, Turns
+from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
+
+pytestmark = [pytest.mark.fault, pytest.mark.timeout(600)]
+
+EXACTLY_ONCE = ("--sink-option", "guarantee=exactly_once")
+BATCH, BATCHES = 1_500, 4
+FENCED = 75
+
+
+class Exact:
+    """A range of some batches, into one topic."""
+
+    def __init__(self, kafka: Any, topics: Topics, records: Records, folder: Path, way: str) -> None:
+        self.records, self.way = records, WAYS[way]
+        self.source, self.output = topics.create("in", PARTITIONS), topics.create("out", PARTITIONS)
+        records.produce(self.source, events(BATCHES * BATCH, 1))
+        loaded = whole_range(kafka.bootstrap_servers, self.source, batch_offsets=BATCH)
+        self.load = Load(
+            kafka.bootstrap_servers, folder, loaded, "--output-topic", self.output, *EXACTLY_ONCE, *self.way.argv
+        )
+
+    def is_whole(self) -> None:
+        expected, found = expected_of(self.records, self.source), self.records.read(self.output)
+        assert check_rows(expected, found, self.way.each_gives, self.way.keeps, None) == FLAWLESS
+        self.load.prove()
+        report = self.load.report()
+        assert (report.rows_emitted, report.may_be_doubled) == (BATCHES * BATCH * self.way.each_gives, 0)
+
+
+@pytest.fixture
+def exact(kafka: Any, topics: Topics, records: Records, tmp_path: Path, request: pytest.FixtureRequest) -> Exact:
+    return Exact(kafka, topics, records, tmp_path, request.param)
+
+
+@pytest.mark.parametrize("exact", WAYS, indirect=True)
+def test_a_load_that_is_killed_in_the_middle_of_a_batch_writes_each_row_once(exact: Exact) -> None:
+    load = exact.load
+    application = load.start(Moment(PooledProducer.send, "return", 1, str(load.checkpoint / "notes/2")))
+    assert application.until_held(), application.log()[-3000:]
+    application.kill()
+    load.finish()
+    exact.is_whole()
+
+
+STEPS = [
+    *(Checkpoint.put_note, Checkpoint.put_counts, Turns.take, Turn._check),
+    *(turns._insist, Transaction.send, Transaction._commit, Transaction.settle),
+]
+
+
+@pytest.mark.parametrize("exact", ["direct", "by key"], indirect=True)
+@pytest.mark.parametrize("event", ["call", "return"])
+@pytest.mark.parametrize("step", STEPS, ids=lambda step: step.__qualname__)
+def test_an_attempt_that_goes_on_once_another_one_has_finished_writes_nothing_more(
+    exact: Exact, step: Any, event: Any
+) -> None:
+    once = "/" if step is Turns.take else str(exact.load.checkpoint / "notes/2")
+    first = exact.load.start(Moment(step, event, 1, once))
+    assert first.until_held(), first.log()[-3000:]
+    first.freeze()
+    exact.load.finish()
+    exact.is_whole()
+    first.thaw()
+    assert first.wait() == FENCED, first.log()[-3000:]
+    exact.is_whole()
