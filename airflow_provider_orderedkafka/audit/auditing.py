@@ -18,7 +18,7 @@ from ..errors import FINAL, TEMPORARY
 from ..reader import range_between
 from .comparing import FINDINGS, UNKNOWN, Compared, Finding, Found, Promised, compare
 from .files import CannotReadError
-from .following import Turns, breaks, lost, named_topics
+from .following import LoadedOrder, breaks, lost, named_topics
 from .messages import OutputTopics, read_range, read_source
 from .tables import OfOthers, read_others, read_table
 from .upserts import compare_upserts
@@ -168,7 +168,7 @@ def audit(
     others: Counter[str] = Counter()
     silent = 0
     for part in _parts(ready):
-        outputs = OutputTopics(clusters.output, part, Turns.of(ready))
+        outputs = OutputTopics(clusters.output, part, LoadedOrder.of(ready))
         found = outputs.read()
         for report in part:
             compared = _compared(report, clusters, found.pop(report.range_id), most)

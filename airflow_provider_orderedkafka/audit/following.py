@@ -15,7 +15,7 @@ from ..core.order.positions import TopicPartition
 
 
 @dataclass
-class Turns:
+class LoadedOrder:
     """In which order ranges of one load were loaded, and whose rows lie where: those of a later one lie behind.
 
     Where order is kept by keys, the rows of each key; only of incremental loads, whose ranges follow each other.
@@ -33,21 +33,21 @@ class Turns:
         ]
         return cls(
             {
-                loaded.id.encode(): (loaded.load, turn, to.keep_order, frozenset(named_topics(to.output)))
-                for turn, (loaded, to) in enumerate(known)
+                loaded.id.encode(): (loaded.load, number, to.keep_order, frozenset(named_topics(to.output)))
+                for number, (loaded, to) in enumerate(known)
                 if to.keep_order != "none"
             }
         )
 
     def before(self, name: bytes, message: Message, row: tuple[int, int, int, int, bytes]) -> str:
-        """The range whose turn comes later, and whose row lies before this one; empty if there is none."""
-        load, turn, keep_order, topics = self.places.get(name, ("", 0, "none", frozenset()))
+        """The range that was loaded later, and whose row lies before this one; empty if there is none."""
+        load, number, keep_order, topics = self.places.get(name, ("", 0, "none", frozenset()))
         if message.topic() not in topics or len(self.places) == 1:
             return ""
         key = message.key() if message.key() is not None else (row[1], row[4])
         group = (load, keep_order, message.topic(), message.partition(), key if keep_order == "key" else None)
         newest = self.newest.get(group, name)
-        if self.places[newest][1] > turn:
+        if self.places[newest][1] > number:
             return newest.decode()
         self.newest[group] = name
         return ""

@@ -18,7 +18,7 @@ from ..kafka.lookup.topics import discover, high_ends, log_starts
 from ..kafka.provenance import HEADER, located
 from ..kafka.read.columns import headers_of
 from .comparing import Found
-from .following import Turns, named_topics, stops
+from .following import LoadedOrder, named_topics, stops
 from .numbers import UNCOMPARED, Columns, Ints, Source, in_order, of_headers, records, rows
 
 Spots = Mapping[TopicPartition, int]
@@ -110,13 +110,13 @@ def codes_of(loaded: Range) -> dict[tuple[bytes, int], int]:
 class OutputTopics:
     """Reads the rows of some ranges in their output topics, all at once, each topic once.
 
-    `others` counts the rows of other ranges, by their ids; `silent` those that do not say where they came from. `turns`
-    are those of all ranges of their loads.
+    `others` counts the rows of other ranges, by their ids; `silent` those that do not say where they came from.
+    `loaded_order` is that of all ranges of their loads.
     """
 
     config: Mapping[str, str]
     reports: Sequence[Report]
-    turns: Turns
+    loaded_order: LoadedOrder
     others: Counter[str] = field(default_factory=Counter)
     silent: int = 0
 
@@ -168,7 +168,7 @@ class OutputTopics:
             return
         if of is None:
             self.others[name.decode(errors="replace")] += 1
-        later = self.turns.before(name, message, row)
+        later = self.loaded_order.before(name, message, row)
         if of is not None:
             of.take(message, headers, row, later)
 
