@@ -25,7 +25,14 @@ from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from ...core.order.positions import TopicPartition
-from ...errors import AccessDeniedError, DeliveryError, OrderedKafkaError, TaskFailedError, UnreachableError
+from ...errors import (
+    AccessDeniedError,
+    DeliveryError,
+    OrderedKafkaError,
+    SettingError,
+    TaskFailedError,
+    UnreachableError,
+)
 from ..clients.config import TRANSACTIONAL_ID, client_config, new_client, without_transactions
 from ..lookup.topics import read_commits
 from .producer import Chunk, Deliveries, PooledProducer, make_producer
@@ -171,9 +178,9 @@ def _reason(pooled: PooledProducer, error: KafkaError, name: str) -> OrderedKafk
     if refused := pooled.refusal():
         return refused
     if error.code() == KafkaError.INVALID_TRANSACTION_TIMEOUT:
-        return AccessDeniedError(
-            f"Kafka refuses transactions of {name!r}: {said}; the brokers' 'transaction.max.timeout.ms' is less than "
-            "60000: raise it, or set 'transaction.timeout.ms' no higher, but above 20000"
+        return SettingError(
+            f"Kafka refuses transactions of {name!r}: {said}; 'kafka.transaction.timeout.ms' (60000 unless it is set) "
+            "is more than the brokers allow by 'transaction.max.timeout.ms': lower the first, or raise the second"
         )
     if error.code() in _FENCED:
         return TaskFailedError(f"another attempt has begun to write since: {name!r} was fenced ({said})")
