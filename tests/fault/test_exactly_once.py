@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from support.children import Moment
-from support.loads import PARTITIONS, WAYS, Load, events
+from support.loads import EXACTLY_ONCE, PARTITIONS, WAYS, Load, events
 from support.outputs import FLAWLESS, check_rows, expected_of
 from support.ranges import whole_range
 from support.records import Records
@@ -18,7 +18,6 @@ from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(600)]
 
-EXACTLY_ONCE = ("--sink-option", "guarantee=exactly_once")
 BATCH, BATCHES = 1_500, 4
 FENCED = 75
 

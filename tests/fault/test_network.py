@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from support.audited import audited, counted
-from support.loads import LANES, Load, events
+from support.loads import EXACTLY_ONCE, GUARANTEES, LANES, Load, events
 from support.outputs import FLAWLESS, check, expected_of
 from support.plain import as_argument
 from support.proxied import ProxiedKafka
@@ -32,6 +32,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProxiedKafka]:
         yield cluster
 
 
+@pytest.mark.parametrize("guarantee", [(), pytest.param(EXACTLY_ONCE, marks=pytest.mark.nightly)], ids=GUARANTEES)
 @pytest.mark.parametrize(
     ("lane", "seed"),
     [
@@ -41,12 +42,18 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProxiedKafka]:
     ],
 )
 def test_what_a_failing_network_does_is_made_good_by_the_attempts_after_it(
-    kafka: ProxiedKafka, topics: Topics, records: Records, tmp_path: Path, lane: str, seed: int
+    kafka: ProxiedKafka,
+    topics: Topics,
+    records: Records,
+    tmp_path: Path,
+    lane: str,
+    seed: int,
+    guarantee: tuple[str, ...],
 ) -> None:
     source, output = topics.create("in", 4), topics.create("out", 3)
     records.produce(source, events(4_000, seed))
     loaded = whole_range(kafka.bootstrap_servers, source, batch_offsets=500)
-    argv = ("--output-topic", output, "--option", "sliceOffsets=250", *LANES[lane])
+    argv = ("--output-topic", output, "--option", "sliceOffsets=250", *LANES[lane], *guarantee)
     load = Load(kafka.proxied_servers, tmp_path, loaded, *argv)
     with kafka.proxy.at_random(random.Random(seed), SECONDS):
         until = time.monotonic() + SECONDS

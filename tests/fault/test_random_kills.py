@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from support.children import Moment, Submitted
-from support.loads import PARTITIONS, WAYS, Load, events
+from support.loads import EXACTLY_ONCE, GUARANTEES, PARTITIONS, WAYS, Load, events
 from support.outputs import FLAWLESS, check_rows, expected_of
 from support.ranges import whole_range
 from support.records import Records
@@ -93,7 +93,9 @@ class Kills:
         self.told.append(f"{stage}: {way} at {moment or 'any time'}")
 
 
-def run(seed: int, servers: str, topics: Topics, records: Records, folder: Path) -> list[str]:
+def run(
+    seed: int, servers: str, topics: Topics, records: Records, folder: Path, guarantee: tuple[str, ...]
+) -> list[str]:
     """One load under kills, checked; what was killed."""
     chance = random.Random(seed)
     source, output = topics.create("in", PARTITIONS), topics.create("out", 3)
@@ -104,7 +106,7 @@ def run(seed: int, servers: str, topics: Topics, records: Records, folder: Path)
     each = chance.choice([200, 400])
     loaded = whole_range(servers, source, batch_offsets=each, rows_left=limit)
     folder.mkdir()
-    load, kills = Load(servers, folder, loaded, "--output-topic", output, *way.argv), Kills(chance)
+    load, kills = Load(servers, folder, loaded, "--output-topic", output, *way.argv, *guarantee), Kills(chance)
     for _ in range(chance.choice([1, 1, 1, 2])):
         if not load.complete():
             kills.attempt(load, last=-(-(limit or rows) // (each * way.each_gives)))
@@ -119,6 +121,7 @@ def run(seed: int, servers: str, topics: Topics, records: Records, folder: Path)
     return [f"seed {seed}, {name}, limit {limit}: {told}" for told in kills.told]
 
 
+@pytest.mark.parametrize("guarantee", [(), pytest.param(EXACTLY_ONCE, marks=pytest.mark.nightly)], ids=GUARANTEES)
 @pytest.mark.parametrize(
     "first",
     [
@@ -127,9 +130,9 @@ def run(seed: int, servers: str, topics: Topics, records: Records, folder: Path)
     ],
 )
 def test_a_load_killed_at_random_ends_with_every_row_once_in_order_up_to_its_limit(
-    kafka: Any, topics: Topics, records: Records, tmp_path: Path, first: int
+    kafka: Any, topics: Topics, records: Records, tmp_path: Path, first: int, guarantee: tuple[str, ...]
 ) -> None:
     servers, seeds = kafka.bootstrap_servers, range(first, first + SIDE_BY_SIDE)
     with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
-        runs = [pool.submit(run, seed, servers, topics, records, tmp_path / str(seed)) for seed in seeds]
+        runs = [pool.submit(run, seed, servers, topics, records, tmp_path / str(seed), guarantee) for seed in seeds]
     print(*[line for each in runs for line in each.result()], sep="\n")

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from support.records import Records
 from support.topics import Topics
 
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
-from airflow_provider_orderedkafka.errors import DeliveryError
+from airflow_provider_orderedkafka.errors import DeliveryError, OrderedKafkaError
 from airflow_provider_orderedkafka.kafka.provenance import read_provenance
 from airflow_provider_orderedkafka.kafka.replay.landed import LandedFilter
 from airflow_provider_orderedkafka.kafka.replay.replays import (
@@ -29,6 +30,7 @@ from airflow_provider_orderedkafka.kafka.replay.replays import (
     find_landed,
 )
 from airflow_provider_orderedkafka.kafka.write.settings import WriteSettings
+from airflow_provider_orderedkafka.kafka.write.turns import Turns
 from airflow_provider_orderedkafka.kafka.write.writing import plan_write, write
 from broker import LocalKafka
 
@@ -44,6 +46,12 @@ SESSION_SECONDS = 30
 def leave_no_consumers():
     yield
     close_idle()
+
+
+@pytest.fixture(params=[False, pytest.param(True, marks=pytest.mark.nightly)], ids=["at least once", "exactly once"])
+def exactly(request):
+    """Whether rows are written in transactions, and earlier writers fenced."""
+    return request.param
 
 
 @pytest.fixture
@@ -96,23 +104,40 @@ ATTEMPT = """
 import sys
 sys.path[:0] = {path!r}
 from test_writing_under_failures import Offsets, attempt
-attempt({config!r}, {topic!r}, Offsets.from_json({noted!r}), pause=0.002)
+attempt({config!r}, {topic!r}, Offsets.from_json({noted!r}), pause=0.002, exactly={exactly})
 """
 
 
-def process_of_an_attempt(config, topic, noted):
+def process_of_an_attempt(config, topic, noted, *, exactly=False):
     """An attempt in a process of its own."""
     path = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
-    code = ATTEMPT.format(path=path, config=config, topic=topic, noted=noted.to_json())
+    code = ATTEMPT.format(path=path, config=config, topic=topic, noted=noted.to_json(), exactly=exactly)
     return subprocess.Popen([sys.executable, "-c", code])
 
 
-def attempt(config, topic, noted, pause=0.0):
+def attempt(config, topic, noted, pause=0.0, *, exactly=False):
     """What the application does with a batch that is noted and not counted: the first attempt finds nothing."""
-    found = find_landed(OutputBrokers(config, Settle(still=1.0)), THIS, NotedOutputs((topic,), noted))
+    settings = a_write(config, topic)
+    if exactly:
+        turns = Turns(config, f"orderedkafka-{topic}", (topic,))
+        turns.take()
+        turns.fence(1)
+        settings = replace(settings, turn=turns.of_writers(1), writer="0")
+    brokers = OutputBrokers(config, Settle(still=1.0), fenced=exactly)
+    found = find_landed(brokers, THIS, NotedOutputs((topic,), noted))
     assert found.settled
     left = LandedFilter(found.landed, "one", "struct")
-    return found.landed.rows, write(left.of(slowly(ROWS, pause)), a_write(config, topic))
+    return found.landed.rows, write(left.of(slowly(ROWS, pause)), settings)
+
+
+def attempts(*given, **how):
+    """One attempt after the other until one comes to its end, as the loop over batches does."""
+    while True:
+        try:
+            return attempt(*given, **how)
+        except OrderedKafkaError as error:
+            if not error.retryable:
+                raise
 
 
 def kill(process):
@@ -131,35 +156,40 @@ def written(records, topic):
     return sum(records.ends(topic).values())
 
 
+def sent(records, topic):
+    """The same, with what is in a transaction that is open yet."""
+    return sum(records.ends(topic, "read_uncommitted").values())
+
+
 @pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(2, 6))])
-def test_attempts_that_are_killed_leave_nothing_lost_and_nothing_doubled(kafka, topics, records, seed):
+def test_attempts_that_are_killed_leave_nothing_lost_and_nothing_doubled(kafka, topics, records, seed, exactly):
     config, topic = {"bootstrap.servers": kafka.bootstrap_servers}, topics.create(partitions=5)
     noted, chance = note(records, topic), random.Random(seed)
     for _ in range(3):
-        aim = written(records, topic) + chance.randrange(1, ROWS // 4)
-        process = process_of_an_attempt(config, topic, noted)
-        wait_until(lambda aim=aim: written(records, topic) >= aim)
+        aim = sent(records, topic) + chance.randrange(1, ROWS // 4)
+        process = process_of_an_attempt(config, topic, noted, exactly=exactly)
+        wait_until(lambda aim=aim: sent(records, topic) >= aim)
         kill(process)
-    landed, _ = attempt(config, topic, noted)
-    assert 0 < landed < ROWS
+    landed, _ = attempt(config, topic, noted, exactly=exactly)
+    assert (0 if exactly else 1) <= landed < ROWS
     check(records.read(topic))
 
 
-def test_requests_that_land_after_their_writer_s_death_are_found(own_kafka, request):
+def test_requests_that_land_after_their_writer_s_death_are_found(own_kafka, request, exactly):
     config, records = {"bootstrap.servers": own_kafka.bootstrap_servers}, Records(own_kafka.bootstrap_servers)
     topic = Topics(own_kafka.bootstrap_servers, request.node.name).create(partitions=3)
     noted = note(records, topic)
-    process = process_of_an_attempt(config, topic, noted)
-    wait_until(lambda: written(records, topic) >= 20_000)
+    process = process_of_an_attempt(config, topic, noted, exactly=exactly)
+    wait_until(lambda: sent(records, topic) >= 20_000)
     [broker] = own_kafka.brokers
     os.kill(broker.pid, signal.SIGSTOP)
     time.sleep(0.5)  # what the writer sends now waits in the broker's sockets
     kill(process)
     awake = threading.Timer(1.0, lambda: os.kill(broker.pid, signal.SIGCONT))
     awake.start()
-    landed, _ = attempt(config, topic, noted)
+    landed, _ = attempts(config, topic, noted, exactly=exactly)
     awake.join()
-    assert landed > 20_000
+    assert exactly or landed > 20_000
     check(records.read(topic))
 
 
@@ -206,18 +236,22 @@ def is_killed(cluster):
     ],
     ids=["away for 20 seconds", "killed and back", "one of three killed, and the leaders move"],
 )
-def test_a_broker_that_is_away_is_waited_for_and_nothing_is_doubled(tmp_path, request, brokers, outage, pause, more):
+def test_a_broker_that_is_away_is_waited_for_and_nothing_is_doubled(
+    tmp_path, request, brokers, outage, pause, more, exactly
+):
     with LocalKafka(tmp_path / "kafka", brokers=brokers) as cluster:
         config, records = {"bootstrap.servers": cluster.bootstrap_servers}, Records(cluster.bootstrap_servers)
         topic = Topics(cluster.bootstrap_servers, request.node.name).create(**more)
 
         def once_something_is_written():
-            wait_until(lambda: written(records, topic))
+            wait_until(lambda: sent(records, topic))
             outage(cluster)
 
         thread = threading.Thread(target=once_something_is_written)
         thread.start()
-        assert write(slowly(ROWS, pause), a_write(config, topic)).rows == ROWS
+        landed, done = attempts(config, topic, note(records, topic), pause, exactly=exactly)
+        assert landed + done.rows == ROWS
+        assert exactly or not landed, "the write has not waited"
         thread.join()
         check(records.read(topic))
 

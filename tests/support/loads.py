@@ -49,6 +49,9 @@ WAYS = {
     "three rows for a record": Way((*_sink(writers=3), "--transform", "support.transforms:tripled"), each_gives=3),
 }
 
+EXACTLY_ONCE = _sink(guarantee="exactly_once")
+GUARANTEES = ["at least once", "exactly once"]
+
 LANES: dict[str, tuple[str, ...]] = {"direct lane": (), "DataFrame lane": FRAMES}
 """How each lane is asked for, by its name in what an application says."""
 
