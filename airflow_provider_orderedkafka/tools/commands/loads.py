@@ -8,11 +8,11 @@ import argparse
 import json
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from ...compat.airflow import has_asset_state
-from ...core.codec import for_programs
+from ...core.codec import Time, for_programs
 from ...core.documents import Changes
 from ...core.notation.spelling import counted, shown_duration
 from ...core.notation.starts import Moment
@@ -41,9 +41,9 @@ class LoadState:
     state: str
     behind_ms: int | None = None
     behind_offsets: int | None = None
-    seen_at: int | None = None
+    seen_at: Time | None = None
     share: float | None = None
-    last_success_at: int | None = None
+    last_success_at: Time | None = None
     error: str = ""
     changes: Changes = Changes()  # noqa: RUF009 - it never changes
 
@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.live:
             loads = [_live(each, found[each.load], now) for each in loads]
     loads = [each for each in in_order(loads) if each.state == "failed" or not arguments.failed]
-    print(json.dumps(for_programs([asdict(each) for each in loads])) if arguments.json else as_table(loads, now))
+    print(json.dumps(for_programs(loads)) if arguments.json else as_table(loads, now))
     return 0
 
 
