@@ -337,14 +337,14 @@ class Overtaken(Document):
 
 @dataclass(frozen=True, slots=True)
 class Counts(Document):
-    """Stored after a batch's last write; the newest is enough to go on from. `limit_spent`: no more rows may follow."""
+    """Stored after a batch's last write; the newest is enough to go on from. `limit_reached`: no row may follow."""
 
     batch: int
     tally: Tally
     total: Tally
     batches: int
     end: Place
-    limit_spent: bool
+    limit_reached: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ COSTS = ("core_ms", "bytes_written", "files_written")
 """What of a report says what the load cost."""
 
 REPORTED = (
-    *("range_id", "attempt", "limit_spent", "batches", "rows_read", "rows_emitted", "late", "replayed"),
+    *("range_id", "attempt", "limit_reached", "batches", "rows_read", "rows_emitted", "late", "replayed"),
     *(*DOUBTS, *COLUMNS, *COSTS),
 )
 """What the task that loads returns of a report."""
@@ -316,7 +316,7 @@ class Report(Document):
     range_id: str
     attempt: int
     complete: bool
-    limit_spent: bool
+    limit_reached: bool
     stop: Place
     batches: int
     rows_read: int

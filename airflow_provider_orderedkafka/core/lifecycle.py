@@ -117,7 +117,7 @@ _SENTENCES = {
     RangeState.SUBMITTED: (
         "range {self.range_id!r} of {self.owner} was submitted, attempt {self.attempt} did not complete"
     ),
-    RangeState.SUCCEEDED: "range {self.range_id!r} of {self.owner} is loaded and not yet committed",
+    RangeState.SUCCEEDED: "range {self.range_id!r} of {self.owner} is loaded, not committed",
     RangeState.COMMITTED: "range {self.range_id!r} was committed at revision {outcome.revision} by {outcome.by}",
     RangeState.ABANDONED: "range {self.range_id!r} was abandoned by {outcome.by}: {outcome.reason}",
 }
@@ -364,7 +364,7 @@ def check_proof(opened: Open, loaded: Range, report: Report) -> None:
 def _success(loaded: Range, report: Report, revision: int, run: str, now: int) -> Outcome:
     doubts = {name: getattr(report, name) for name in DOUBTS}
     reason = loaded.reason
-    if report.limit_spent:
+    if report.limit_reached:
         reason = (
             f"as many rows as it may write were written after {report.stop.offsets.since(loaded.start.offsets):,} of "
             f"{counted(loaded.offsets, 'offset')}; the rest waits"

@@ -15,7 +15,7 @@ Waiting and resolving, intervals, replays, streams and loads by hand all ask her
 - A replay loads all that was asked for or is refused: `max_offsets` does not cut it. Its floors are the times that were
   asked for, if it was times.
 
-The first rows in order are the first slices' rows, so the row limit is spent slice by slice. If it ends inside a slice,
+The first rows in order are the first slices' rows, so the row limit is counted by slices. If it ends inside a slice,
 `place_after` gives the position of every partition right after the record of the last row: literal offsets that go into
 the report and that the next range starts from.
 """
@@ -381,13 +381,13 @@ def rows_left(limit: int | None, rows: int) -> int | None:
     return None if limit is None else max(limit - rows, 0)
 
 
-def limit_spent(ledger: Ledger, limit: int | None) -> str | None:
+def limit_reached(ledger: Ledger, limit: int | None) -> str | None:
     """Why a load may write no more rows; None if it may."""
     if limit is None or rows_left(limit, ledger.rows):
         return None
     dead = f" and {ledger.dead_letters:,} became dead letters" if ledger.dead_letters else ""
     of = counted(limit, "row")
-    return f"the row limit of {of} is spent: {ledger.rows_emitted:,} were written{dead}; raise it to go on"
+    return f"the row limit of {of} is reached: {ledger.rows_emitted:,} were written{dead}; raise it to go on"
 
 
 def allot(rows: Sequence[int], left: int) -> tuple[int, ...]:

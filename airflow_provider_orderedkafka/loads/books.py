@@ -19,7 +19,7 @@ from ..core.lifecycle import (
     of_another_airflow,
     status_of,
 )
-from ..core.next_range import limit_spent
+from ..core.next_range import limit_reached
 from ..core.notation.spelling import counted, shown_duration
 from ..core.notation.starts import Moment
 from ..core.notation.subscriptions import Assigned, Subscription, lacking
@@ -277,8 +277,8 @@ def wait(books: Books, ledger: Ledger, row_limit: int | None) -> Verdict | None:
     if found is not None:
         mine = books.decide(found, Step.RESOLVE) is not Action.SKIP
         return Verdict(run=mine, reason=f"nothing to wait for: {found.sentence}", skip=not mine)
-    spent = limit_spent(ledger, row_limit)
-    return None if spent is None else Verdict(run=False, reason=spent, skip=True)
+    reached = limit_reached(ledger, row_limit)
+    return None if reached is None else Verdict(run=False, reason=reached, skip=True)
 
 
 def opened(books: Books, ledger: Ledger) -> RangeStatus | None:

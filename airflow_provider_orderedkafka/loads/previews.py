@@ -16,7 +16,7 @@ from ..core.codec import for_programs, moment
 from ..core.documents import Ledger, Range
 from ..core.lifecycle import first_look as imagined
 from ..core.lifecycle import joined, status_of
-from ..core.next_range import NothingToLoad, Survey, limit_spent
+from ..core.next_range import NothingToLoad, Survey, limit_reached
 from ..core.notation.spelling import counted, listed
 from ..core.notation.starts import Moment, Start
 from ..core.notation.subscriptions import lacking
@@ -173,9 +173,9 @@ def _with_first_looks(
 
 
 def _next(brokers: Brokers, terms: Terms, ledger: Ledger, now: int) -> Preview:
-    spent = limit_spent(ledger, terms.row_limit)
-    if spent is not None:
-        return Preview(terms.load, ledger.revision, Verdict(run=False, reason=spent, skip=True), NothingToLoad(spent))
+    why = limit_reached(ledger, terms.row_limit)
+    if why is not None:
+        return Preview(terms.load, ledger.revision, Verdict(run=False, reason=why, skip=True), NothingToLoad(why))
     try:
         seen = survey(brokers, terms, now, ledger.place)
     except UnknownTopicError as error:

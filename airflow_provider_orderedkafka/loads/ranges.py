@@ -23,7 +23,7 @@ from ..core.next_range import (
     check_logs,
     deleted_at,
     least,
-    limit_spent,
+    limit_reached,
     new_range,
     next_place,
     place_at,
@@ -114,8 +114,8 @@ def plan(
 
     `most` is what this run was asked for; the smaller one of that and of what the load allows counts.
     """
-    if spent := limit_spent(ledger, terms.row_limit):
-        return NothingToLoad(spent)
+    if reached := limit_reached(ledger, terms.row_limit):
+        return NothingToLoad(reached)
     return plan_of(kafka, terms, ledger, look_at(kafka, terms, ledger, now, always=True), name=name, most=most)
 
 

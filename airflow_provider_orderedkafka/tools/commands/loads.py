@@ -23,8 +23,9 @@ from .at_airflow import airflow, statuses, store_of
 
 HEAD: Final = ("LOAD", "STATE", "BEHIND", "OFFSETS", "SEEN", "LAST SUCCESS")
 
-_ORDER: Final = ("failed", "loading", "loaded", "planned", "behind", "idle", "row limit spent", "not run yet")
-_COLOURS: Final = {"failed": RED, "loading": BLUE, "behind": GREEN, "row limit spent": YELLOW}
+_LOADED: Final = "loaded, not committed"
+_ORDER: Final = ("failed", "loading", _LOADED, "planned", "behind", "idle", "row limit reached", "not run yet")
+_COLOURS: Final = {"failed": RED, "loading": BLUE, "behind": GREEN, "row limit reached": YELLOW}
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +122,9 @@ def state_of(load: str, status: Status | None, now: int) -> LoadState:
 
 def _state(status: Status, open_: RangeRow | None) -> str:
     if open_ is not None:
-        return open_.state
+        return _LOADED if open_.state == "loaded" else open_.state
     if status.row_limit is not None and status.rows >= status.row_limit:
-        return "row limit spent"
+        return "row limit reached"
     return _resting(0 if status.lag is None else status.lag.offsets)
 
 
