@@ -184,7 +184,7 @@ class Setup(Document):
         """
         both = ((said, getattr(self, name), getattr(now, name)) for name, said in STAYS.items())
         changed = ((said, was, it) for said, was, it in both if was != it and "" not in (was, it))
-        return "; ".join(f"{said} was {was!r}, it is {it!r}" for said, was, it in changed)
+        return "; ".join(f"{said} was {was!r}, and is now {it!r}" for said, was, it in changed)
 
 
 @dataclass(frozen=True, slots=True)

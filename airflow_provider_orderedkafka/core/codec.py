@@ -51,7 +51,10 @@ def unpacked(word: str) -> str:
     try:
         return zlib.decompress(urlsafe_b64decode(word.removeprefix(PACKED))).decode()
     except (ValueError, zlib.error) as error:
-        raise DocumentError(f"not what was packed ({error}), found {word[:80]!r}: was it cut on its way?") from error
+        raise DocumentError(
+            f"the packed text is damaged ({error}), found {word[:80]!r}: give it to the application as one whole "
+            "argument"
+        ) from error
 
 
 class Document:

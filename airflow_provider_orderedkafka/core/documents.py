@@ -78,7 +78,7 @@ class Changes:
         if self.moved:
             said.append(f"{self.moved:,} moved to another partition")
         if self.unknown:
-            said.append(f"of {counted(self.unknown, 'row')} it is not known")
+            said.append(f"{counted(self.unknown, 'row')} with unknown changes")
         return f" ({', '.join(said)})" if said else ""
 
 

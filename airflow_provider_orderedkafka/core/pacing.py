@@ -137,7 +137,7 @@ def _decided(pace: Pace, situation: Situation, due: int | None) -> tuple[bool, s
     if situation.offsets == 0:
         return False, _nothing(situation, due)
     if pace.max_delay is not None and _at_once(pace, situation):
-        return True, f"{_available(situation)}, and the first run waits for no delay"
+        return True, f"{_available(situation)}, and the first run does not wait for the delay"
     if pace.enough is not None and situation.offsets >= pace.enough:
         enough = "" if pace.min_offsets is None else f", {pace.min_offsets:,} are enough"
         return True, f"{_available(situation)}{enough}"

@@ -244,7 +244,7 @@ class OffsetRangeTrigger(BaseEventTrigger):
         except Exception as error:
             if not _ends_a_wait(error):
                 raise
-            return f"a run is to fail with what no waiting mends: {error}"  # a watcher's log alarms nobody
+            return f"waiting does not help, so a run shows the error: {error}"  # a watcher's log alarms nobody
         return verdict.reason if verdict.run else None
 
     def _ask(self, load: OrderedLoad, ledger: Ledger) -> Verdict:
