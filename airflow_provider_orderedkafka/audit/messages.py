@@ -38,7 +38,7 @@ def messages_in(config: Mapping[str, str], spans: Spans, isolation: Isolation) -
 
 def read_source(config: Mapping[str, str], report: Report) -> Source:
     """The records that a range has loaded, as they are there now."""
-    counted = not (report.limit_spent or report.replayed or report.lost)
+    counted = not (report.limit_reached or report.replayed or report.lost)
     return read_range(config, report.range, stops(report), report.read_in if counted else None)
 
 

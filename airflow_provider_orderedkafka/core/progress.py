@@ -110,7 +110,7 @@ class Within:
 
 def progress(begun: AttemptStart, counts: Counts, planned: Planned, *, now: int) -> Progress:
     found = _progress(begun, counts, planned, Within(), now)
-    return replace(found, batch=counts.batch, seconds_left=None if counts.limit_spent else found.seconds_left)
+    return replace(found, batch=counts.batch, seconds_left=None if counts.limit_reached else found.seconds_left)
 
 
 def running(

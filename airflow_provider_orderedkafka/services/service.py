@@ -54,7 +54,7 @@ Launcher = Callable[[Launch], "BaseOperator"]
 
 IN_THE_CONNECTION: Final = "it is in Airflow's Kafka connection, which the load names: kafka_conn_id="
 ELSEWHERE: Final = {
-    "application": "say it with rows=Rows(application=Application('my_app.py')): it begins at code=",
+    "application": "set it with rows=Rows(application=Application('my_app.py')): it begins at code=",
     "checkpoint": "it is an argument of ordered_load(): checkpoint='s3://bucket/orderedkafka'",
     "servers": IN_THE_CONNECTION,
     "options": IN_THE_CONNECTION,

@@ -264,7 +264,7 @@ def test_the_operations_example_shows_previews_and_moves_a_ledger_and_asks_for_a
     bench.dag().test()
     said = operate(action="abandon").xcom_pull()
     assert "revision 3" in said
-    assert said.endswith("Nothing was changed: confirm it to do it.")
+    assert said.endswith("Nothing was changed: confirm to do it.")
     assert operate(action="abandon", confirmed=True, reason="given up").state == "success"
     ledger = ledger_of(bench.load)
     assert (ledger.open, ledger.outcomes[-1].kind, ledger.outcomes[-1].reason) == (None, "abandoned", "given up")

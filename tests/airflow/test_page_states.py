@@ -30,7 +30,7 @@ def test_the_overview_says_where_each_load_stands_writes_to_and_what_is_missing_
     assert "none: " in rows["limited"]
     found = {name: tab.text(f"tbody tr:has(a[href='?load={name}']) .state") for name in rows}
     names = ("orders", "refunds", "payments", "limited", "hourly")
-    assert [found[name] for name in names] == ["loading", "behind", "failed", "row limit spent", "idle"]
+    assert [found[name] for name in names] == ["loading", "behind", "failed", "row limit reached", "idle"]
     assert "new" not in rows
     assert tab.text("summary") == "1 load has not run yet"
     assert tab.ask("document.querySelector('details li').textContent") == "new"

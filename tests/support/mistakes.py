@@ -95,23 +95,23 @@ def written() -> Iterator[Mistake]:
 
 
 ELSEWHERE = {
-    "application": "say it with rows=Rows(application=Application('my_app.py'))",
-    "application_args": "say it with rows=Rows(application=Application('my_app.py', arguments=",
-    "arrow_transform": "say it with rows=Rows(arrow_transform=",
-    "conf": "say it with spark=SparkSubmit(conf=",
-    "conn_id": "say it with spark=SparkSubmit(conn_id=",
-    "decode": "say it with rows=Rows(decode=",
-    "executor_memory": "say it with spark=SparkSubmit(executor_memory=",
-    "keep_order": "say it with to=KafkaOutput('...', keep_order=",
+    "application": "set it with rows=Rows(application=Application('my_app.py'))",
+    "application_args": "set it with rows=Rows(application=Application('my_app.py', arguments=",
+    "arrow_transform": "set it with rows=Rows(arrow_transform=",
+    "conf": "set it with spark=SparkSubmit(conf=",
+    "conn_id": "set it with spark=SparkSubmit(conn_id=",
+    "decode": "set it with rows=Rows(decode=",
+    "executor_memory": "set it with spark=SparkSubmit(executor_memory=",
+    "keep_order": "set it with to=KafkaOutput('...', keep_order=",
     "min_offsets": "it is a setting of the load: OrderedLoad(",
     "mode": "use ordered_intervals() or ordered_replay()",
-    "name": "say it with spark=SparkSubmit(name=",
+    "name": "set it with spark=SparkSubmit(name=",
     "output": "it is to=",
-    "output_topic": "say it with to=KafkaOutput('...')",
+    "output_topic": "set it with to=KafkaOutput('...')",
     "pre_execute": "it is an argument of a task: tasks={'load'",
     "retry_delay": "it is an argument of a task: tasks={'load'",
-    "spark_conn_id": "say it with spark=SparkSubmit('...')",
-    "transform": "say it with rows=Rows(transform=",
+    "spark_conn_id": "set it with spark=SparkSubmit('...')",
+    "transform": "set it with rows=Rows(transform=",
 }
 """What belongs elsewhere, and how it is said."""
 
@@ -249,12 +249,12 @@ AT_LOOK = [
     ),
     AtLook(
         "replay(start={'orders': [2, 0], 'refunds': [0]}, end='earliest')",
-        "the end orders[0]@0 lies before the start orders[0]@2 ... swap them, or ask for a later end",
+        "the end orders[0]@0 is before the start orders[0]@2 ... swap them, or ask for a later end",
         task="resolve",
     ),
     AtLook(
         "replay(start='latest', end='2000-01-01T00:00:00Z')",
-        "the end orders[0]@0 lies before the start orders[0]@3 ... swap them, or ask for a later end",
+        "the end orders[0]@0 is before the start orders[0]@3 ... swap them, or ask for a later end",
         task="resolve",
     ),
     AtLook(

@@ -379,7 +379,7 @@ class BatchLoop:
         batches = 1 if before is None else before.batches + 1
         spent = rows_left(self._work.loaded.rows_left, total.rows) == 0
         end = self._work.plan.marked(batch.end) if spent else batch.end
-        return Counts(batch.number, tally, total, batches, end, limit_spent=spent)
+        return Counts(batch.number, tally, total, batches, end, limit_reached=spent)
 
     def _left(self) -> int | None:
         return rows_left(self._work.loaded.rows_left, 0 if self.counts is None else self.counts.total.rows)

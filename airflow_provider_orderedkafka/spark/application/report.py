@@ -143,7 +143,7 @@ def report(loaded: Range, counts: Counts | None, ending: Ending) -> Report:
         range_id=loaded.id,
         attempt=ending.attempt,
         complete=complete,
-        limit_spent=spent,
+        limit_reached=spent,
         stop=reached if spent or not complete else loaded.end,
         batches=0 if counts is None else counts.batches,
         started_at=ending.started_at,
@@ -220,4 +220,4 @@ def summary(loaded: Range, found: Report) -> str:
 def _outcome(found: Report) -> str:
     if not found.complete:
         return "failed"
-    return "the row limit is spent" if found.limit_spent else "complete"
+    return "the row limit is reached" if found.limit_reached else "complete"
