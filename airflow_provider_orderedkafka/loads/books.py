@@ -53,7 +53,7 @@ def _lines(loaded: Range) -> Iterator[str]:
     partitions = f"{len(filled):,} of {counted(len(spans), 'partition')}"
     yield f"range {loaded.id}: {counted(loaded.offsets, 'offset')} in {partitions}"
     yield f"  planned at  {Moment(loaded.planned_at)}"
-    yield f"  order time  {'the beginning' if begin < 0 else Moment(begin)} to {'its end' if end < 0 else Moment(end)}"
+    yield f"  times       {'the beginning' if begin < 0 else Moment(begin)} to {'its end' if end < 0 else Moment(end)}"
     yield from (f"  {p}  {start:,} to {end:,}: {counted(end - start, 'offset')}" for p, start, end in filled[:SHOWN])
     if len(filled) > SHOWN:
         yield f"  and {counted(len(filled) - SHOWN, 'more partition')}"

@@ -88,7 +88,8 @@ class Preview:
         if isinstance(planned, NothingToLoad):
             return "\n".join([*lines, f"range     none: {planned.reason}", *self._partitions()])
         time = planned.end.floor.lowest
-        lines += [f"range     {planned.reason}", f"cut       {Moment(time) if time >= 0 else 'none'}"]
+        lines += [f"range     {planned.reason}"]
+        lines += [f"times     up to {Moment(time)}"] if time >= 0 else []
         return "\n".join([*lines, *self._partitions(), *_in_batches(planned, self.batches)])
 
     @property

@@ -11,7 +11,7 @@ const STATES = {
   failed: "failed",
   loaded: "loaded, not committed",
   committed: "committed",
-  abandoned: "given up",
+  abandoned: "abandoned",
   untold: "ended, outcome unknown",
   waiting: "waiting",
   reached: "row limit reached",
@@ -20,7 +20,7 @@ const STATES = {
 };
 
 /** Why there is no status of a load that has one. */
-export const ELSEWHERE = "Its status is kept by a state store backend of your own, which Airflow's API does not give: the command orderedkafka loads shows it.";
+export const ELSEWHERE = "A state store backend of your own keeps its status, and Airflow's API does not show that: run orderedkafka loads to see it.";
 
 export const isOpen = (range) => OPEN.has(range.state);
 export const openRanges = (status) => status.ranges.filter(isOpen);
@@ -65,7 +65,7 @@ export function remarks({ counts }) {
     [counts.may_be_doubled, "possibly doubled", "bad"],
     [counts.may_be_out_of_order, "possibly out of order", "bad"],
     [counts.lost, "lost to retention", "bad"],
-    [counts.replayed, "left out, already there", ""],
+    [counts.replayed, "left out, already in the output", ""],
     [changes.inserted, "inserted", ""],
     [changes.updated, "updated", ""],
     [changes.deleted, "deleted", ""],

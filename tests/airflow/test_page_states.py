@@ -135,7 +135,7 @@ def test_less_than_a_core_second_is_not_none_and_one_column_is_not_many(served, 
 def test_a_load_that_failed_says_what_to_do(served, tab):
     tab.open(f"{served.page}?load=payments")
     told = tab.text("#open .todo")
-    assert told.startswith("What to do: mend what the message says, then clear the task. It goes on where it stopped")
+    assert told.startswith("What to do: follow the message, then clear the task. The load continues where it stopped")
     assert 'orderedkafka ledger abandon payments --reason "..."' in told
     assert "/tasks/payments.load" in tab.ask("document.querySelector('.todo a').href")
 

@@ -298,10 +298,10 @@ def test_the_report_in_words_names_what_is_in_doubt() -> None:
     counts = Counts(1, total, total, 1, place(10), limit_reached=False)
     said = summary(a_range(), report(a_range(), counts, Ending(1, 0, 1)))
     for remark in (
-        "4 sent to the dead letter topic",
+        "4 kept as dead letters",
         "3 may be doubled",
         "2 may be out of order",
-        "4 left out, being there already",
+        "4 left out, already in the output",
         "1 lost to retention before they were read, at most",
     ):
         assert f"\n  {remark}\n" in said
