@@ -44,4 +44,4 @@ def examine(tries: Tries) -> list[Finding]:
 
     with ThreadPoolExecutor() as pool:
         airflow = pool.submit(connections, tries)
-        return [*installed(version_of), *airflow.result()]
+        return [*installed(version_of, needs_airflow=tries != Tries()), *airflow.result()]
