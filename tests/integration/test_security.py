@@ -158,7 +158,7 @@ WRONG = {
     "no certificate": ("MUTUAL", {"ssl_certificate_pem": None, "ssl_key_pem": None}, IDENTITY),
     "a certificate that has expired": ("MUTUAL", certificate_of(CA, days=-1), IDENTITY),
     "a certificate of another authority": ("MUTUAL", certificate_of(FOREIGN), IDENTITY),
-    "a token that cannot be had": ("TOKENS", NO_TOKENS, "Failed to acquire SASL OAUTHBEARER token.*tokens come from"),
+    "a token that cannot be had": ("TOKENS", NO_TOKENS, "Failed to acquire SASL OAUTHBEARER token.*source of tokens"),
 }
 
 

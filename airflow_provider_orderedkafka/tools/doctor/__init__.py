@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dags",
         action="store_true",
-        help="parse all DAG files: is each load in one of them only, and does its service have what it needs?",
+        help="parse all DAG files: check that each load is in only one, and that its service has what it needs",
     )
 
 

@@ -121,7 +121,7 @@ def installed(version_of: Callable[[str], str | None], *, needs_airflow: bool = 
 def _for_loads(version_of: Callable[[str], str | None]) -> Iterator[Finding]:
     yield from (_package(name, version_of(name)) for name in _AIRFLOW)
     spark = version_of("pyspark")
-    absent = f"not installed: where no other Spark is used, {_WITH_SPARK} brings one"
+    absent = f"not installed; if no other Spark is used, {_WITH_SPARK} brings one"
     yield Finding("pyspark", "ok", spark or absent)
     yield _java("broken" if spark else "warning")
 
@@ -164,8 +164,8 @@ def fits(name: str, version: Minor, python: Minor | None, java: int | None) -> F
     if java is not None and java > 23 and version < _JAVA_24_FROM:  # noqa: PLR2004 - Java 24 took away what they use
         return Finding("spark", "broken", f"{name} does not start on Java {java}", "Set JAVA_HOME to Java 17 or 21")
     if python is not None and python > (3, 11) and version < _PYTHON_3_12_FROM:
-        remedy = "Name an environment with Python 3.11 by PYSPARK_PYTHON and PYSPARK_DRIVER_PYTHON"
-        return Finding("spark", "broken", f"{name} does not know Python {'.'.join(map(str, python))}", remedy)
+        remedy = "Set PYSPARK_PYTHON and PYSPARK_DRIVER_PYTHON to a Python 3.11"
+        return Finding("spark", "broken", f"{name} does not support Python {'.'.join(map(str, python))}", remedy)
     return Finding("spark", "ok", name)
 
 
@@ -199,7 +199,7 @@ def installed_java() -> Java:
     found = _JAVA_VERSION.search(answer.stderr + answer.stdout)
     if answer.returncode or not found:  # macOS has a `java` that only says that there is none
         said = (answer.stderr + answer.stdout).strip()
-        raise SettingError(f"`{executable} -version` names no version, it said {said!r}. {NO_JAVA}")
+        raise SettingError(f"`{executable} -version` printed no version, but {said!r}. {NO_JAVA}")
     return Java(executable, found["full"], int(found["major"]))
 
 
