@@ -59,8 +59,8 @@ def run(arguments: argparse.Namespace) -> int:
     with airflow():
         if not has_asset_state():
             raise SettingError(
-                "this Airflow does not keep how loads stand (3.3 or newer does): look at the page of Kafka loads, or "
-                "ask for one load with `orderedkafka ledger show`"
+                "this Airflow does not keep the status of loads (3.3 or newer does): look at the page of Kafka loads, "
+                "or ask for one load with `orderedkafka ledger show`"
             )
         found = statuses()
         now = time.time_ns() // 1_000_000
