@@ -30,7 +30,7 @@ SCHEME = "orderedkafka"
 AIRFLOW_ID = "orderedkafka_airflow"
 """The Variable with the id of this Airflow."""
 
-LEDGER = "where the load stands; without its asset state store the load begins anew"
+LEDGER = "where the load stands; if the asset's state is lost, the load starts over"
 
 
 @arguments()
@@ -73,12 +73,14 @@ def airflow_id() -> str:
         found = Variable.get(AIRFLOW_ID, default=None)
     if found is None:
         Variable.set(
-            AIRFLOW_ID, uuid4().hex[:12], description="tells this Airflow's runs from another one's in ledgers"
+            AIRFLOW_ID,
+            uuid4().hex[:12],
+            description="tells the runs of this Airflow from those of another one, in ledgers",
         )
         time.sleep(SETTLE_SECONDS)  # another task may make one at the same moment, and the last one holds
         found = Variable.get(AIRFLOW_ID)
     if not AIRFLOW.fullmatch(str(found)):
-        raise SettingError(f"the Variable {AIRFLOW_ID!r} has to be 12 digits or letters from a to f, found {found!r}")
+        raise SettingError(f"the Variable {AIRFLOW_ID!r} must be 12 digits or letters from a to f, found {found!r}")
     return str(found)
 
 
@@ -203,8 +205,8 @@ def refuse_backfill(context: "Context", load: str) -> None:
     if _run_type(context) == "backfill":
         raise SettingError(
             f"load {load!r} is incremental, and this run is a backfill's: the ledger says what is missing, not the "
-            "calendar. Let the load run on its schedule; go back with `orderedkafka ledger rewind`; or give a load of "
-            "its own ordered_intervals(), where backfills just work"
+            "calendar. Let the load run on its schedule, and load older records again with `orderedkafka ledger "
+            "rewind`; or use ordered_intervals() for another load, where backfills work"
         )
 
 
@@ -216,7 +218,7 @@ def interval_of(context: "Context", load: str) -> tuple[int, int]:
         raise SettingError(
             f"load {load!r} loads data intervals, and this run has none: it was triggered without a logical date. "
             "Trigger it with one (`airflow dags trigger` with --logical-date 2026-01-31T12:00:00Z), to load the "
-            "interval that was over then; or load several with `airflow backfill create`"
+            "interval that ended then; or load several with `airflow backfill create`"
         )
     if begin >= end:
         raise SettingError(

@@ -304,7 +304,7 @@ def _in_the_dag(load: OrderedLoad) -> OrderedLoadGroup:
     try:
         return OrderedLoadGroup(load.name, tooltip=f"Load {load.subscription} in time order")
     except RuntimeError as error:  # what Airflow says there
-        raise SettingError(f"load {load.name!r}: it has to be inside a DAG: `with DAG(...):`") from error
+        raise SettingError(f"load {load.name!r}: it must be inside a DAG: `with DAG(...):`") from error
     except AirflowException as error:
         raise SettingError(
             f"load {load.name!r}: {error}: a name is one ledger, so give each load of a DAG a name of its own"

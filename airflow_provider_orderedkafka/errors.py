@@ -141,7 +141,7 @@ def no_connect(said: str) -> SettingError:
     """The error for a load whose session would be one of Spark Connect, because of the setting `said`."""
     return SettingError(
         f"a load needs a Spark session with a JVM of its own, and {said} makes it one of Spark Connect: leave that "
-        "out, and let spark-submit start the application; on Databricks, on a cluster with dedicated access"
+        "out, and let spark-submit start the application; on Databricks, use a cluster with dedicated access"
     )
 
 

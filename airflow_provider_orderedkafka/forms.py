@@ -45,14 +45,14 @@ PLACES: Final = ("earliest", "latest", "-2h", "2026-01-31T12:00:00Z")
 """What Airflow says of something else: that it is not one of these. Of a pattern, it would show the pattern."""
 
 KIND: Final = "A topic, a folder of Parquet files, or a table. Spark has to know an Iceberg table's catalog."
-TARGET: Final = "A topic, a location (s3a://lake/replayed), or a table (catalog.schema.table). Best a new one."
+TARGET: Final = "A topic, a location (s3a://lake/replayed), or a table (catalog.schema.table), best a new one."
 NEW_TOPIC: Final = "Partitions of a new topic"
 PARTITIONS: Final = "A topic that does not exist is created with this number of partitions. Empty: it has to exist."
 FILL_IN: Final = f"fill in {NEW_TOPIC!r} of the form, and the topic is created"
 """The way out where the topic does not exist."""
 
 DUPLICATES_TITLE: Final = "Allow duplicates"
-DUPLICATES: Final = "Needed to load into what another load writes to: its rows are written again."
+DUPLICATES: Final = "Needed if another load writes there: its rows are then there twice."
 NO: Final = False
 FIRST_ROWS: Final = "The first ones in order. Empty: all."
 DRY_RUN: Final = "Show the plan, and load nothing: see the log of `resolve`, or its XCom `plan`."

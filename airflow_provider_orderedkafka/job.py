@@ -68,8 +68,8 @@ class Application:
         said = " ".join([self.file, *self.arguments])
         if masked(said) != said:
             raise SettingError(
-                f"Application has a secret, {masked(said).strip()!r}, and file and arguments are for all to see: keep "
-                "it in the Airflow connection"
+                f"Application has a secret, {masked(said).strip()!r}, and everyone can see the file and the arguments: "
+                "keep it in the Airflow connection"
             )
 
 
@@ -88,7 +88,7 @@ class Allow:
 
     def __post_init__(self) -> None:
         if not is_integer(self.most, 1):
-            raise SettingError(f"Allow takes how many records may be bad, from 1 on, found {self.most!r}")
+            raise SettingError(f"Allow takes the number of records that may be bad, from 1 on, found {self.most!r}")
         if not isinstance(self.to, str | IcebergOutput | DeltaOutput) or not self.to:
             raise SettingError(
                 f"Allow to= must be a topic, or IcebergOutput(...) or DeltaOutput(...), found {self.to!r}"
@@ -98,8 +98,8 @@ class Allow:
 
 
 @arguments(
-    max_bad_records="say it with bad_records=Allow(10, to='orders-dead')",
-    dead_letters="say it with bad_records=Allow(10, to='orders-dead')",
+    max_bad_records="set it with bad_records=Allow(10, to='orders-dead')",
+    dead_letters="set it with bad_records=Allow(10, to='orders-dead')",
 )
 @dataclass(frozen=True, slots=True)
 class Rows:
@@ -211,14 +211,14 @@ class Job(Document):
         letters = self.rows.dead_letters
         if self.rows.deletes is not None and self.to is not None and not self.upserts:
             raise SettingError(
-                f"Rows deletes={self.rows.deletes!r} says which rows delete their key, and {self.to.of} has none: name "
-                "its columns, as with DeltaOutput(..., upsert=['id']), or leave deletes out"
+                f"Rows deletes={self.rows.deletes!r} says which rows delete their key, but {self.to.of} has no key: "
+                "name the columns of a key, as with DeltaOutput(..., upsert=['id']), or leave deletes out"
             )
         if not isinstance(letters, str | None) and letters.upsert:
-            raise SettingError(f"Allow to={letters.of}: dead letters are added, they have no key: leave upsert out")
+            raise SettingError(f"Allow to={letters.of}: dead letters have no key, and are only added: leave upsert out")
         if self.kafka is not None and not isinstance(letters, str | None):
             raise SettingError(
-                f"Allow to={letters.of}: where rows go to Kafka, dead letters do, too, in the same write: name a "
+                f"Allow to={letters.of}: if rows go to Kafka, their dead letters go there in the same write: name a "
                 "topic, such as Allow(10, to='orders-dead')"
             )
         if self.kafka is not None and letters in self.kafka.named:
@@ -228,7 +228,7 @@ class Job(Document):
         """What stays, and is otherwise in the job that is asked for now, in words; empty if nothing is."""
         written = []
         if self.written and now.written and self.written != now.written:
-            written = [f"to was {self.written!r}, it is {now.written!r}"]
+            written = [f"to was {self.written!r}, and is now {now.written!r}"]
         return "; ".join([*written, *_changes(self, now.at(self) if self.written and now.written else now, "")])
 
     def at(self, before: "Job") -> "Job":
@@ -297,7 +297,7 @@ def _changes(was: Any, now: Any, path: str) -> Iterator[str]:
     rules = RULES.get(type(was))
     if rules is None or type(now) is not type(was):
         if was != now:
-            yield f"{path} was {was!r}, it is {now!r}"
+            yield f"{path} was {was!r}, and is now {now!r}"
         return
     for name, rule in rules.items():
         before, after = _shaping(getattr(was, name)), _shaping(getattr(now, name))

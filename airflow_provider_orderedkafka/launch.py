@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 DOC = """\
-Runs Spark on the range: in time order, batch by batch. The log says how far it is, after each batch and, while a long
-one runs, every 10 seconds; so does `progress` in the task's state.
+Runs Spark on the range: in time order, batch by batch. The log says how far it is, after each batch and, in a long one,
+every 10 seconds; so does `progress` in the task's state.
 
 **Cleared or retried**, it goes on where the last attempt stopped, and leaves out rows that are in the output already.
 Once the range is loaded, it starts nothing; once it is committed, it is skipped.
@@ -105,9 +105,9 @@ def _check(
 ) -> None:
     if not callable(launcher):
         raise SettingError(
-            f"load {load.name!r}: spark= is SparkSubmit(...), the value of a service such as SparkKubernetes(...), or "
-            f"a function from a Launch to an operator, found {launcher!r}; a connection is named "
-            f"SparkSubmit({launcher!r})"
+            f"load {load.name!r}: spark= must be SparkSubmit(...), the value of a service such as "
+            f"SparkKubernetes(...), or a function from a Launch to an operator, found {launcher!r}; a connection is "
+            f"named SparkSubmit({launcher!r})"
         )
     said = type(launcher).__name__ if isinstance(launcher, Service) else "a function"
     if checkpoint is None:
@@ -122,13 +122,13 @@ def _check(
         )
     if isinstance(to, str):
         raise SettingError(
-            f"load {load.name!r}: to={to!r} is a template as a whole, and which application writes it has to be "
-            "known when the DAG is parsed: let only its place be one, such as KafkaOutput('{{ params.topic }}')"
+            f"load {load.name!r}: to={to!r} is a template as a whole, but its format has to be known when the DAG is "
+            "parsed: use a template for its place only, such as KafkaOutput('{{ params.topic }}')"
         )
     if "pre_execute" in more:
         raise SettingError(
-            f"load {load.name!r}: pre_execute= of the task 'load' would replace what records the attempt before your "
-            "operator begins, and nothing could be committed: leave it out, and put a task before the load"
+            f"load {load.name!r}: pre_execute= of the task 'load' would replace the hook that records the attempt, and "
+            "nothing could be committed: leave it out, and put a task before the load"
         )
 
 
@@ -156,8 +156,8 @@ def check_place(books: Books, range_id: str | None, where: str) -> None:
     before = None if book.open is None or book.open.range_id != named else book.open.checkpoint
     if before not in {None, where}:
         raise LifecycleError(
-            f"range {named!r} of load {books.store.load!r} was begun at {before!r}, and its resolve task says "
-            f"{where!r}: clear that task, too, and the range goes on where it was begun"
+            f"range {named!r} of load {books.store.load!r} was started at {before!r}, but its resolve task says "
+            f"{where!r}: clear the resolve task, too, and the range continues where it was started"
         )
 
 

@@ -98,7 +98,7 @@ class OrderedLoad:
             object.__setattr__(self, "start", canonical({t: _plain(each) for t, each in self.start.items()}))
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
             raise SettingError(
-                f"a load's name is 1 to 100 letters, digits, '_' or '-', and begins with a letter or digit, found "
+                "a load's name must be 1 to 100 letters, digits, '_' or '-', and begin with a letter or digit, found "
                 f"{self.name!r}; it becomes part of task ids, an asset's URI and a consumer group's name"
             )
         try:
@@ -210,19 +210,19 @@ def _wrongs(load: OrderedLoad) -> Iterator[str]:
         )
     check_start(start, terms.subscription)
     if terms.pace.max_delay == 0:
-        yield "max_delay must be longer than nothing; leave min_offsets out instead"
+        yield "max_delay must be longer than 0; to start with any offset at once, leave min_offsets out"
     if load.max_delay is None and load.delay_from != "last_run":
         yield (
-            f"delay_from={load.delay_from!r} says what max_delay counts from, and there is none: set max_delay, such "
-            "as '15m', or leave delay_from out"
+            f"delay_from={load.delay_from!r} says what max_delay counts from, but max_delay is missing: set max_delay, "
+            "such as '15m', or leave delay_from out"
         )
     if load.max_offsets is not None and (load.min_offsets or 1) > load.max_offsets:
         yield (
-            f"min_offsets={load.min_offsets!r} is more than max_offsets={load.max_offsets!r}: what is left after a run "
-            "would wait for ever more; lower min_offsets or raise max_offsets"
+            f"min_offsets={load.min_offsets!r} is more than max_offsets={load.max_offsets!r}: offsets left over by a "
+            "run could wait for ever; lower min_offsets or raise max_offsets"
         )
     if load.ledger is not None and not _ABSOLUTE.match(load.ledger):
         yield (
-            "ledger must be an absolute path or a location such as 's3://bucket/ledgers', found "
-            f"{load.ledger!r}: each of Airflow's processes would see it somewhere else"
+            f"ledger must be an absolute path or a location such as 's3://bucket/ledgers', found {load.ledger!r}: each "
+            "of Airflow's processes would look in another folder"
         )

@@ -121,9 +121,9 @@ def path_of(location: str) -> Any:
 def check_no_login(location: str) -> None:
     if has_login(location):
         raise SettingError(
-            f"the location {masked(location)!r} has a login or a signature, and locations are in command lines, "
-            "logs and documents: name an Airflow connection in it instead (s3a://aws_default@bucket/loads), or "
-            "keep the login in the environment"
+            f"the location {masked(location)!r} has a login or a signature, and locations are shown in command lines, "
+            "logs and documents: name an Airflow connection in it instead (s3a://aws_default@bucket/loads), or keep "
+            "the login in the environment"
         )
 
 
@@ -257,9 +257,9 @@ def _explained(location: str, what: str = "read") -> Iterator[None]:
 def _out_of_reach(location: str, what: str, error: Exception) -> str:
     why = (str(error) or type(error).__name__).splitlines()[0]
     return (
-        f"Airflow cannot {what} {location!r} here ({why}): it writes there what is begun, and a range counts as loaded "
-        f"by the report that its application leaves there. Where Airflow's tasks run, install what reaches it "
-        f"({REACHED_BY}, for hdfs:// Hadoop's libhdfs; webhdfs:// needs nothing) and give it credentials, in the "
-        f"environment or by a connection in the location "
-        f"(s3a://aws_default@bucket/loads); or name a checkpoint= that they and Spark reach, such as a shared folder"
+        f"Airflow cannot {what} {location!r} here ({why}): its tasks write there what they start, and read there the "
+        f"report that proves a range. Where Airflow's tasks run, install what reaches it ({REACHED_BY}, for hdfs:// "
+        "Hadoop's libhdfs; webhdfs:// needs nothing) and give it credentials, in the environment or by a connection in "
+        "the location (s3a://aws_default@bucket/loads); or name a checkpoint= that they and Spark reach, such as a "
+        "shared folder"
     )

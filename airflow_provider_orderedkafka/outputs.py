@@ -95,10 +95,10 @@ class NewTopics:
         for name in ("partitions", "replication"):
             value = getattr(self, name)
             if value is not None and not is_integer(value, 1):
-                raise SettingError(f"NewTopics: {name} is a whole number from 1 on, found {value!r}")
+                raise SettingError(f"NewTopics: {name} must be a whole number from 1 on, found {value!r}")
         if not isinstance(self.config, Mapping):
             raise SettingError(
-                f"NewTopics: config has a topic's settings, such as {{'retention.ms': '86400000'}}, found "
+                "NewTopics: config must have a topic's settings, such as {'retention.ms': '86400000'}, found "
                 f"{self.config!r}"
             )
         object.__setattr__(self, "config", {str(name): _text(value) for name, value in self.config.items()})
@@ -160,7 +160,7 @@ class _Place:
 
 @arguments(
     options="librdkafka's settings go into producer= without 'kafka.', others are arguments of their own",
-    dead_letters="name it with rows=Rows(bad_records=Allow(10, to=...))",
+    dead_letters="set it with rows=Rows(bad_records=Allow(10, to=...))",
 )
 @dataclass(frozen=True, slots=True)
 class KafkaOutput:
@@ -207,8 +207,8 @@ class KafkaOutput:
                 raise SettingError(f"{self.of}: {name!r} cannot be a topic's name; {TOPIC_NAMES}")
         if self.keep_order not in (*get_args(OrderBy), None):
             raise SettingError(
-                f"{self.of}: keep_order must be 'key', 'partition' or None, found {self.keep_order!r}; one order of "
-                "all rows is 'partition', for a topic of one partition"
+                f"{self.of}: keep_order must be 'key', 'partition' or None, found {self.keep_order!r}; for one order "
+                "of all rows, use 'partition' and a topic of one partition"
             )
         if self.writers is not None and not is_integer(self.writers, 1):
             raise SettingError(f"{self.of}: writers must be a whole number from 1 on, found {self.writers!r}")
@@ -309,8 +309,8 @@ class IcebergOutput(_Table):
         _check_table(self, self.table)
         if "." not in self.table and not self.templated:
             raise SettingError(
-                f"{self.of}: the name of a table begins with its catalog, such as 'lake.shop.{self.table}', and "
-                "spark.sql.catalog.lake says what that is: give it to Spark with conf="
+                f"{self.of}: the name of a table begins with its catalog, such as 'lake.shop.{self.table}', which "
+                "spark.sql.catalog.lake defines: give that setting to Spark with conf="
             )
         _check_layout(self, lambda _: True, "")
 
@@ -446,8 +446,8 @@ def _hold_path(output: Any) -> None:
         )
     if has_login(output.path):
         raise SettingError(
-            f"{type(output).__name__}: path {masked(output.path)!r} has a login or a signature, and an output is on "
-            "command lines and in logs: leave it out, and give it to Spark with conf=, or keep it where Spark runs"
+            f"{type(output).__name__}: path {masked(output.path)!r} has a login or a signature, and outputs are shown "
+            "on command lines and in logs: leave it out, and give it to Spark with conf=, or keep it where Spark runs"
         )
     object.__setattr__(output, "path", output.path.rstrip("/"))
 
@@ -460,7 +460,7 @@ def _layout(output: Any, of_upserts: tuple[str, ...]) -> tuple[str, ...]:
 def _check_layout(output: Any, fits: Callable[["re.Match[str]"], bool], known: str) -> None:
     _hold_tuple(output, "upsert")
     if len(set(map(str.lower, output.upsert))) < len(output.upsert) or "" in output.upsert:
-        raise SettingError(f"{output.of}: upsert names the columns of a key, each once, found {output.upsert!r}")
+        raise SettingError(f"{output.of}: upsert must name the columns of a key, each once, found {output.upsert!r}")
     if output.upsert and output.options:
         raise SettingError(
             f"{output.of}: upsert= merges rows, and a MERGE takes no options, found {dict(output.options)!r}: set "
@@ -475,7 +475,7 @@ def _check_layout(output: Any, fits: Callable[["re.Match[str]"], bool], known: s
         raise SettingError(f"{output.of}: new_columns must be 'add', 'ignore' or 'fail', found {output.new_columns!r}")
     for name in output.options:
         if name.lower() in _OF_SPARK:
-            raise SettingError(f"{output.of}: say {name}={output.options[name]!r} with new_columns='add'")
+            raise SettingError(f"{output.of}: instead of {name}={output.options[name]!r}, set new_columns='add'")
     for each in output.partition_by or ():
         found = _PARTITION.fullmatch(each)
         if found is None or not fits(found):
@@ -493,8 +493,8 @@ def _check_no_secret(output: Any, name: str) -> None:
     for option, value in getattr(output, name).items():
         if is_secret(option, value):
             raise SettingError(
-                f"{output.of}: {option!r} among its {name} is a secret, and an output is on command lines and in logs: "
-                "give it to Spark with conf=, or keep it where Spark runs"
+                f"{output.of}: {option!r} among its {name} is a secret, and outputs are shown on command lines and in "
+                "logs: give it to Spark with conf=, or keep it where Spark runs"
             )
 
 

@@ -27,15 +27,15 @@ READERS: Mapping[str, str] = {"delta": "deltalake", "iceberg": "pyiceberg", "avr
 
 ELSEWHERE = {
     **{each.name: "it is a setting of the load: OrderedLoad(...)" for each in fields(OrderedLoad)},
-    **{each.name: f"say it with spark=SparkSubmit({each.name}=...)" for each in fields(SparkSubmit)},
-    **{name: f"say it with rows=Rows({name}=...)" for name in ("decode", "transform", "arrow_transform")},
-    "application": "say it with rows=Rows(application=Application('my_app.py'))",
-    "application_args": "say it with rows=Rows(application=Application('my_app.py', arguments=[...]))",
-    "keep_order": "say it with to=KafkaOutput('...', keep_order=...)",
+    **{each.name: f"set it with spark=SparkSubmit({each.name}=...)" for each in fields(SparkSubmit)},
+    **{name: f"set it with rows=Rows({name}=...)" for name in ("decode", "transform", "arrow_transform")},
+    "application": "set it with rows=Rows(application=Application('my_app.py'))",
+    "application_args": "set it with rows=Rows(application=Application('my_app.py', arguments=[...]))",
+    "keep_order": "set it with to=KafkaOutput('...', keep_order=...)",
     "mode": "use ordered_intervals() or ordered_replay()",
     "output": "it is to=",
-    "output_topic": "say it with to=KafkaOutput('...')",
-    "spark_conn_id": "say it with spark=SparkSubmit('...')",
+    "output_topic": "set it with to=KafkaOutput('...')",
+    "spark_conn_id": "set it with spark=SparkSubmit('...')",
 }
 """Where an argument belongs that functions and operators do not take."""
 
@@ -51,8 +51,8 @@ WHY_ALONE = "a failed run would keep the next one from taking its range over"
 def check_load(load: object) -> None:
     if not isinstance(load, OrderedLoad):
         raise SettingError(
-            f"the first argument is an OrderedLoad, found {load!r}: "
-            "ordered_load(OrderedLoad('orders', topics=['orders']), to=KafkaOutput('orders-ordered'))"
+            f"the first argument must be an OrderedLoad, found {load!r}: ordered_load(OrderedLoad('orders', "
+            "topics=['orders']), to=KafkaOutput('orders-ordered'))"
         )
 
 
@@ -60,11 +60,11 @@ def check_wait(load: OrderedLoad, mode: Kind, wait: object, *, by_form: bool) ->
     """`SettingError` unless it says which runs wait; `by_form` if a person says that in a form, and not the DAG."""
     if wait not in WAITS[mode]:
         expected = ", ".join(map(repr, WAITS[mode]))
-        raise SettingError(f"load {load.name!r}: wait= says which runs wait, one of {expected}, found {wait!r}")
+        raise SettingError(f"load {load.name!r}: wait must be one of {expected}, found {wait!r}")
     if by_form and mode != "incremental":
         raise SettingError(
-            f"load {load.name!r} is loaded by mode {mode!r}, and load_params() of its DAG are the form of an "
-            "ordered_load(): leave them out, or move one of the two into a DAG of its own"
+            f"load {load.name!r} has mode {mode!r}, but load_params() of its DAG are the form of an ordered_load(): "
+            "leave them out, or move one of the two into a DAG of its own"
         )
     if by_form and wait in {"always", "never"}:
         raise SettingError(
@@ -128,9 +128,9 @@ def output_of(load: OrderedLoad, to: Any, rows: Rows) -> Output | str | None:
         )
     if to is None and not (rows.application and rows.application.file):
         raise SettingError(
-            f"load {load.name!r}: where to write is not said: to=KafkaOutput('orders-ordered'), "
-            "IcebergOutput('catalog.schema.orders'), DeltaOutput(...) or FilesOutput('/data/orders'); only a program "
-            "of your own, rows=Rows(application=...), may do without"
+            f"load {load.name!r}: to= is missing: give to=KafkaOutput('orders-ordered'), "
+            "IcebergOutput('catalog.schema.orders'), DeltaOutput(...) or FilesOutput('/data/orders'); only with a "
+            "program of your own, rows=Rows(application=...), it may be left out"
         )
     return to
 
@@ -146,7 +146,7 @@ def check_job(load: OrderedLoad, to: Output | str | None, rows: Any, mode: Kind 
         raise SettingError(f"load {load.name!r}: {error}") from error
     if job.upserts and mode == "interval":
         raise SettingError(
-            f"load {load.name!r}: upsert= needs the order in which a ledger goes on, and intervals are loaded in any: "
+            f"load {load.name!r}: upsert= needs the order that a ledger keeps, and intervals are loaded in any order: "
             "use ordered_load(), or leave upsert out"
         )
     check_first_rows(load, rows, load.row_limit)
@@ -157,8 +157,8 @@ def check_job(load: OrderedLoad, to: Output | str | None, rows: Any, mode: Kind 
             raise SettingError(f"load {load.name!r}: KafkaOutput: producer has {name!r}: did you mean {setting!r}?")
     if job.kafka is not None and job.kafka.create is not None and not topics_of_source_cluster(load, job):
         raise SettingError(
-            f"load {load.name!r}: create= of a KafkaOutput on another cluster than the load's own, "
-            f"{job.kafka.kafka_conn_id!r}: create its topics there, and leave create out"
+            f"load {load.name!r}: create= only makes topics on the load's own cluster, and its KafkaOutput is on "
+            f"another one, {job.kafka.kafka_conn_id!r}: create its topics there, and leave create out"
         )
     check_not_fed_back(load.name, load.subscription, dict.fromkeys(topics_of_source_cluster(load, job), "to"))
 
@@ -180,8 +180,8 @@ def _refuse_first_rows(load: OrderedLoad, rows: Rows, asked: str, way_out: str) 
     bad = rows.bad_records
     if bad is not None and rows.decode is not None:
         raise SettingError(
-            f"load {load.name!r} has {asked} and Allow({bad.most}, ...): which rows are the first ones would depend on "
-            f"what may be bad; {way_out}"
+            f"load {load.name!r} has {asked} and Allow({bad.most}, ...): the first rows would depend on how many "
+            f"records may be bad; {way_out}"
         )
 
 
@@ -191,8 +191,8 @@ def _check_bytes(load: OrderedLoad, rows: Rows) -> None:
     for column, each in decoded.items():
         if isinstance(each, Json | Protobuf):
             raise SettingError(
-                f"load {load.name!r}: decode makes {column!r} a struct, and a topic takes bytes or text: make them "
-                f"of it in a transform, as with to_json({column}), or write a table"
+                f"load {load.name!r}: decode makes {column!r} a struct, but a topic takes bytes or text: convert it in "
+                f"a transform, as with to_json({column}), or write to a table"
             )
 
 
@@ -200,13 +200,15 @@ def check_audit(load: OrderedLoad, to: Output | str | None, rows: Rows) -> None:
     """`SettingError` where an audit could say nothing of any range, or could not even read its output here."""
     said = f"load {load.name!r} has audit=True"
     if to is None:
-        raise SettingError(f"{said}, and its application writes where only it knows: leave audit out, or name to=")
+        raise SettingError(f"{said}, but only its own application knows where it writes: leave audit out, or name to=")
     if isinstance(to, str):
         return  # a template as a whole: the audit itself says what it cannot read
     if getattr(to, "provenance", True) is False:
-        raise SettingError(f"{said}, and with provenance=False rows do not say which record they are of: leave one out")
+        raise SettingError(
+            f"{said}, but with provenance=False rows do not say which record they come from: leave one out"
+        )
     if isinstance(to, FilesOutput) and to.format == "csv":
-        raise SettingError(f"{said}, and files of csv are not read back: leave audit out, or write Parquet")
+        raise SettingError(f"{said}, but files of csv are not read back: leave audit out, or write Parquet")
     for output in (to, rows.dead_letters):
         reader = READERS.get(getattr(output, "format", getattr(output, "kind", "")))
         if reader is not None and find_spec(reader) is None:
@@ -231,7 +233,7 @@ def check_tasks(load: OrderedLoad, mode: Kind, tasks: Mapping[str, Any], known: 
             )
         if task not in known:
             raise SettingError(
-                f"load {load.name!r}: tasks names {task!r}, and its tasks are {', '.join(known)}: leave it out; "
+                f"load {load.name!r}: tasks names {task!r}, but its tasks are {', '.join(known)}: leave it out; "
                 "audit=True adds an 'audit', and with wait='never' there is no 'wait'"
             )
         for name in ON_THE_RUN_BEFORE:

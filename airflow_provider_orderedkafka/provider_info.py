@@ -45,8 +45,8 @@ def get_provider_info() -> dict[str, Any]:
                 "options": {
                     "ledger": {
                         "description": (
-                            "Where loads keep their ledgers that do not say it themselves: a folder or an object store "
-                            "that all of Airflow reaches. Empty: in Airflow's asset state store, since Airflow 3.3."
+                            "Where loads without a ledger= keep their ledgers: a folder or an object store that all of "
+                            "Airflow reaches. Empty: in Airflow's asset state store, since Airflow 3.3."
                         ),
                         "version_added": "0.1.0",
                         "type": "string",

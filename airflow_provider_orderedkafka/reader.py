@@ -179,14 +179,14 @@ def around(
     found = discover(kafka, terms.subscription)
     if here not in found.partitions:
         known = listed(sorted(found.partitions))
-        raise SettingError(f"{here} is not among what is read: {known}; name its topic, or another partition")
+        raise SettingError(f"{here} is not read: there are {known}; name its topic, or another partition")
     now = _now()
     starts, ends = (resolve(Brokers(kafka), terms, end, found, now).offsets for end in (Earliest(), Latest()))
     stamp = _stamp(KafkaLog(kafka, terms.isolation), here, offset) if starts[here] <= offset < ends[here] else None
     if stamp is None:
         raise SettingError(
             f"there is no record {here.at(offset)}: it is gone, was aborted, is a transaction's marker or not written "
-            f"yet; {here} has the offsets from {starts[here]} on and before {ends[here]}"
+            f"yet; {here} has offsets from {starts[here]} on, below {ends[here]}"
         )
     at = {**resolve(Brokers(kafka), terms, Moment(stamp), found, now).offsets, here: offset}
     reach = rows + MARKERS
@@ -387,15 +387,15 @@ class Batches:
         """Take in topics that the pattern has come to match; they begin at their earliest offsets."""
         if not new:
             return
-        _log.info("the pattern matches %s, too: read from the earliest offset on", ", ".join(map(repr, new)))
+        _log.info("the pattern now matches %s, too: it is read from the earliest offset on", ", ".join(map(repr, new)))
         before = self._decoder
         if before is not None and self._request.decode is not None:
             plain = schema(include_headers=self._request.settings.include_headers)
             after = RecordDecoder.of(self._request.decode, topics, self._request.registry)
             if after.schema(plain) != before.schema(plain):
                 raise SettingError(
-                    f"the pattern matches {new[0]!r} now, whose columns are others than those of what is read: "
-                    "read it by itself, or begin anew"
+                    f"the pattern now matches {new[0]!r}, whose columns differ from those of the other topics: read it "
+                    "by itself, or start over"
                 )
             self._decoder = after
 
@@ -462,13 +462,13 @@ def _columns(asked: Sequence[str] | None, *, headers: bool) -> tuple[str, ...]:
             hint = meant(str(name), known, f"there are {', '.join(known)}")
             raise SettingError(f"columns: there is no {name!r}; {hint}")
     if not asked:
-        raise SettingError(f"columns names none: leave it out, or name some of {', '.join(known)}")
+        raise SettingError(f"columns is empty: leave it out, or name some of {', '.join(known)}")
     return tuple(dict.fromkeys(asked))
 
 
 def _check_follow(*, follow: bool, end: Any, grace: str | None) -> None:
     if grace is not None and not follow:
-        raise SettingError(f"grace={grace!r} is for follow=True: without it what is there is read, however young")
+        raise SettingError(f"grace={grace!r} is for follow=True: without that, all records are read, however young")
     if follow and end != "latest":
         raise SettingError(f"end={end!r} and follow=True: a reader that follows has no end; leave one out")
 
@@ -478,7 +478,8 @@ def _registry(decode: Decode | None, registry: str | Mapping[str, str] | None) -
         return None
     if registry is None:
         raise SettingError(
-            f"decode= names the registry {decode.registries[0]!r}: say registry='http://...' (--registry http://...)"
+            f"decode= names the registry {decode.registries[0]!r}: give its address with registry='http://...' "
+            "(--registry http://...)"
         )
     return Registry({"url": registry} if isinstance(registry, str) else registry)
 

@@ -174,8 +174,8 @@ def _linked(partial: Path, path: Path) -> bool:
         if error.errno not in _NO_LINKS:
             raise
         raise SettingError(
-            f"{str(path.parent)!r} is on a file system without hard links ({error.strerror}), so that of two writers "
-            "at the same moment both would win: name a location on a local disk, NFS or an object store"
+            f"{str(path.parent)!r} is on a file system without hard links ({error.strerror}), so two writers at the "
+            "same moment would both succeed: name a location on a local disk, NFS or an object store"
         ) from error
     return True
 
@@ -212,8 +212,8 @@ def _explained(action: str, path: Path) -> Any:
 def failure(action: str, path: str, cause: str) -> StateError:
     """It says what is safe to do next."""
     return StateError(
-        f"cannot {action} {path!r}: {cause}. Nothing is lost: what is written down here is whole, and the next run "
-        f"goes on from it. Do not delete the location: it knows what was written already"
+        f"cannot {action} {path!r}: {cause}. Nothing is lost: the documents stored here are complete, and the next run "
+        "goes on from them. Do not delete the location: it knows what was written already"
     )
 
 
@@ -283,9 +283,9 @@ class ObjectState:
         protocols = {protocol} if isinstance(protocol, str) else set(protocol)
         if not protocols & PRECONDITIONS:
             raise SettingError(
-                f"documents cannot be written to {self._location!r} from here: of two writers at the same moment both "
-                f"would win on {'/'.join(sorted(protocols))}. Name a location in S3, Google's or Azure's object store, "
-                "or a folder that all of them share"
+                f"documents cannot be kept at {self._location!r}: on {'/'.join(sorted(protocols))}, two writers at the "
+                "same moment would both succeed. Name a location in S3, Google's or Azure's object store, or a folder "
+                "that all machines share"
             )
 
     def _check_creates(self) -> None:
@@ -301,8 +301,8 @@ class ObjectState:
                 self.delete(probe)
         if both:
             raise SettingError(
-                f"the store of {self._location!r} ignores preconditions: it lets two writers create the same object, "
-                "so that both would win. Use a release of it that knows If-None-Match, or name another location"
+                f"the store of {self._location!r} ignores preconditions, so two writers could both create the same "
+                "object. Use a release of the store that knows If-None-Match, or name another location"
             )
         self._tried = True
 

@@ -33,7 +33,7 @@ def main() -> int:
             )
             while kafka.running:
                 time.sleep(1)
-        print(f"The broker has ended by itself; {kafka.brokers[0].log} may say why.", file=sys.stderr)
+        print(f"The broker has ended by itself; look at {kafka.brokers[0].log}.", file=sys.stderr)
     except KeyboardInterrupt:
         return 0
     except OrderedKafkaError as error:

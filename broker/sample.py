@@ -123,7 +123,7 @@ def main() -> int:
     here = f"127.0.0.1:{os.environ.get('PORT') or 9092}"
     parser.add_argument("--bootstrap-servers", default=here, help="default: %(default)s")
     parser.add_argument("--events", type=int, default=EVENTS, help="number of events (default: %(default)s)")
-    parser.add_argument("--registry", metavar="URL", help="a schema registry: write the orders as Avro, too")
+    parser.add_argument("--registry", metavar="URL", help=f"a schema registry: write the orders into {AVRO} as Avro")
     arguments = parser.parse_args()
     try:
         first = make_topics(arguments.bootstrap_servers)
@@ -132,7 +132,8 @@ def main() -> int:
         print(f"{arguments.bootstrap_servers}: {error}. Does a broker run there? `make broker`", file=sys.stderr)
         return 1
     created = "created the topics of the examples, and " if first else ""
-    print(f"{created}wrote {arguments.events:,} events into orders and refunds")
+    avro = "" if arguments.registry is None else f", and the orders as Avro into {AVRO}"
+    print(f"{created}wrote {arguments.events:,} events into orders and refunds{avro}, at {arguments.bootstrap_servers}")
     return 0
 
 

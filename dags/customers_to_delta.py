@@ -21,7 +21,7 @@ with DAG(
     catchup=False,
     max_active_runs=1,
     doc_md=__doc__,
-    description="Change events of a database, into a Delta table that equals it",
+    description="Change events of a database, into a Delta table that mirrors it",
     tags=["orderedkafka", "load"],
 ):
     ordered_load(

@@ -18,7 +18,7 @@ with DAG(
     catchup=False,
     max_active_runs=1,
     doc_md=__doc__,
-    description="Orders in Avro, decoded by a schema registry, to files every five minutes",
+    description="Orders in Avro, decoded with a schema registry, into files every five minutes",
     tags=["orderedkafka", "load"],
 ):
     ordered_load(

@@ -225,7 +225,7 @@ def claimed(place: Path) -> Iterator[None]:
     log = place / "demo.log"
     place.mkdir(parents=True, exist_ok=True)
     if any(place.iterdir()) and not log.exists():
-        raise DemoError(f"{shown(place)} holds something else than a demo: name a new --directory")
+        raise DemoError(f"{shown(place)} has files that are not of a demo: name a new --directory")
     with log.open("a", encoding="utf-8") as mark:
         try:
             fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -53,7 +53,7 @@ def main() -> int:
     port = int(os.environ.get("PORT") or 8080)
     with socket.socket() as probe:
         if probe.connect_ex((HOST, port)) == 0:
-            print(f"Port {port} is taken: choose another one, make ui PORT={port + 1}", file=sys.stderr)
+            print(f"Port {port} is in use: choose another, such as make ui PORT={port + 1}", file=sys.stderr)
             return 1
     heed(signal.default_int_handler)
     os.umask(0o077)
@@ -169,7 +169,7 @@ def tell(port: int, bootstrap_servers: str, configuration: Mapping[str, str]) ->
     print(f"\n  http://{HOST}:{port}\n  user {user}, password {password}\n")
     print("Switch a DAG on to start it. Ctrl-C stops everything.")
     print(f"More to load: make sample PORT={bootstrap_servers.rpartition(':')[2]}")
-    print(f"Beside the page: {command} ledger show orders", flush=True)
+    print(f"On the command line: {command} ledger show orders", flush=True)
 
 
 def wait_until_healthy(parts: Mapping[str, psutil.Popen], port: int) -> bool:

@@ -42,8 +42,8 @@ class OfRange:
     @classmethod
     def of(cls, report: Report, compared: Compared) -> Self:
         doubled, columns = report.may_be_doubled, report.of_columns.removeprefix(", ")
-        said = [f"that up to {counted(doubled, 'row')} may be doubled"] if doubled else []
-        notes = tuple(f"its load has said {each}" for each in (*said, columns) if each)
+        said = [f"up to {counted(doubled, 'row')} may be doubled"] if doubled else []
+        notes = tuple(f"its load said: {each}" for each in (*said, columns) if each)
         return cls(report.range_id, compared, _output(report), notes=notes)
 
     @property
@@ -123,7 +123,7 @@ class Audit:
         if self.others:
             lines.append(f"besides: {counted(sum(self.others.values()), 'row')} of {len(self.others)} other ranges")
         if self.silent:
-            lines.append(f"besides: {counted(self.silent, 'record')} that do not say where they came from")
+            lines.append(f"besides: {counted(self.silent, 'record')} without a source")
         if self.outside:
             lines.append(f"besides: {counted(self.outside, 'row')} outside of the range")
         return "\n".join(lines)
@@ -207,7 +207,7 @@ def audit_table(
 def _follow(ledger: Ledger, reports: Mapping[str, Report | None], done: dict[str, OfRange]) -> None:
     """Add what is wrong between the ranges of a ledger, and those that nobody can find."""
     for name, (rows, why) in lost(ledger, reports).items():
-        done[name] = OfRange(name, _unknown(max(rows, 1), f"{why}, and no report of that is here"))
+        done[name] = OfRange(name, _unknown(max(rows, 1), f"{why}, but no report is here"))
     for each in breaks(ledger, reports):
         compared = done[each.range_id].compared
         if each.what == UNKNOWN:
@@ -252,9 +252,9 @@ def _not_to_know(report: Report) -> str | None:
         return "its report does not say where its rows went"
     kind = to.output.partition(":")[0]
     if not to.identity and kind == "topic":
-        return "its rows do not say where they came from: provenance is off"
+        return "its rows do not name their source: provenance is off"
     if kind == "topic" and not named_topics(to.output):
-        return "its rows named their topics themselves, and outputTopics did not say which there are"
+        return "its rows named their own topics, and outputTopics did not list them"
     return None
 
 

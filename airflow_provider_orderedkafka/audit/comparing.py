@@ -161,13 +161,13 @@ class _Comparison:
         sound = int((~rows.dead & rows.first).sum())
         done.rows, done.dead_letters = sound, int((rows.dead & rows.first).sum())
         done.late = int(self.source.columns["late"].sum())
-        done.leave_open(self.found.nameless, "rows do not say which record they are of")
-        done.leave_open(self.found.silent, "rows beside them do not say of which range they are: they may be copies")
+        done.leave_open(self.found.nameless, "rows do not name their record")
+        done.leave_open(self.found.silent, "other rows do not name their range: they may be copies")
         self._add(done, "stray", np.flatnonzero(rows.stray), self._why_stray)
         if self.found.numbered:
             self._add(done, "doubled", rows.doubled, lambda row: f"{rows.before(row)} is the same row")
         else:
-            done.leave_open(len(rows.doubled), "several rows are of one record, and do not say which of its rows")
+            done.leave_open(len(rows.doubled), "several rows are of one record, without their number in it")
         self._add(done, "altered", *self._altered())
         wrong, why = self._out_of_order()
         self._add(done, "out_of_order", wrong, why)
@@ -193,8 +193,8 @@ class _Comparison:
         if not rows.in_span[row]:
             return "the range did not read that offset"
         if rows.index[row] >= 0:
-            return f"it says to be row {rows.ordinal[row]} of its record, and a plain copy has row 0 alone"
-        return "no record is there that the range could have read: it was aborted, or never was"
+            return f"it claims to be row {rows.ordinal[row]} of its record, but a plain copy has only row 0"
+        return "the range could not have read this record: it was aborted, or never existed"
 
     def _altered(self) -> tuple[Ints, dict[int, str]]:
         """Rows that are not as their record has them, and in what."""
@@ -240,8 +240,8 @@ class _Comparison:
         scattered = np.setdiff1d(self._rows.scattered(), known)
         empty = self.found.columns["key"][scattered] == hash(b"")  # some partitioners take it for none
         open_ = empty | (self.promised.placed_by != "key" or self.found.grown)
-        why = "rows of a key are in several partitions, and where they were to be is not known: "
-        because = "partitions were added meanwhile" if self.found.grown else "it is not their keys alone that say it"
+        why = "rows of a key are in several partitions, and the right one is not known: "
+        because = "partitions were added since" if self.found.grown else "their keys alone do not decide"
         done.leave_open(int(open_.sum()), why + because)
         self._add(done, "out_of_order", scattered[~open_], lambda _: "most rows of its key are in another partition")
 
@@ -265,14 +265,14 @@ class _Comparison:
         why = {}
         for at in wrong[: self.most].tolist():
             before = which[at]
-            why[int(which[at + 1])] = f"it lies behind {rows.record(before)} at {self.found.at(before)}"
+            why[int(which[at + 1])] = f"it comes after {rows.record(before)} at {self.found.at(before)}"
         return which[wrong + 1], why
 
     def _behind_later(self, known: set[int]) -> tuple[Ints, dict[int, str]]:
         """Rows that lie behind one of a range that was loaded later, but for those that are known to be wrong."""
         right = self._rows.regular & self._rows.first
         found = {row: later for row, later in self.found.behind.items() if right[row] and row not in known}
-        why = {row: f"it lies behind a row of range {later}, which was loaded later" for row, later in found.items()}
+        why = {row: f"it comes after a row of range {later}, which was loaded later" for row, later in found.items()}
         return np.array(sorted(found), np.int64), why
 
     def _compare_what_expired(self, done: Compared) -> None:
@@ -286,13 +286,13 @@ class _Comparison:
     def _compare_expired_partition(self, done: Compared, code: int, found: int) -> None:
         """Compare how many offsets have no record and may have had one, and how many of them have rows."""
         source, partition = self.source, self.source.partitions[code]
-        why = f"{partition}: records that the range may have read are not there any more, to compare rows with them"
+        why = f"{partition}: records that the range may have read are gone, so their rows cannot be compared"
         gone = int(source.gone[code])
         if source.read[code] < 0:
             done.leave_open(gone, why)
             return
         done.leave_open(min(found, gone), why)
-        why = f"{gone:,} of the records that it read are gone, and there are rows of {found:,}"
+        why = f"{gone:,} of the records that it read are gone, but there are rows of {found:,}"
         if found > gone:
             done.add("stray", found - gone, iter([Finding("stray", str(partition), why=why)]), 1)
         elif self.promised.copied:
@@ -307,9 +307,9 @@ class _Comparison:
         self._miss(done, gaps, iter(places))
         there = done.rows + self.found.nameless + (0 if self.found.numbered else len(self._rows.doubled))
         wrong = self.promised.emitted - there - gaps
-        why = f"the report says {self.promised.emitted:,} rows, there are {there:,}; which, is not known"
+        why = f"the report says {self.promised.emitted:,} rows, but there are {there:,}; it is not known which ones"
         if not self.promised.certain:
-            done.leave_open(max(abs(wrong), 1), f"{why}, nor is the report certain of their number")
+            done.leave_open(max(abs(wrong), 1), f"{why}, and the report is not certain of the number")
         elif wrong > 0:
             self._miss(done, wrong, iter([Finding("missing", "", why=why)]))
         elif wrong < 0 and not gaps:

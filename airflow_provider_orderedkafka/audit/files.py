@@ -100,7 +100,7 @@ def _batches(files: fs.FileSystem, path: str, kind: str, *, copied: bool) -> Ite
         else:
             yield from dataset.dataset(path, format=kind, filesystem=files).to_batches(use_threads=False)
     except (pa.ArrowException, OSError, EOFError) as error:
-        raise SettingError(f"{path!r} is no whole file of {kind}: {error}") from error
+        raise SettingError(f"{path!r} is no complete file of {kind}: {error}") from error
 
 
 def _lines(files: fs.FileSystem, path: str) -> Iterator[pa.RecordBatch]:
@@ -137,12 +137,12 @@ def _avro(files: fs.FileSystem, path: str) -> Iterator[pa.RecordBatch]:
         import cramjam  # noqa: F401 - Spark compresses with Snappy, which fastavro takes from there
         from fastavro import block_reader
     except ModuleNotFoundError as error:
-        raise CannotReadError(f"{path!r}: to read Avro back, install fastavro and cramjam here") from error
+        raise CannotReadError(f"{path!r} cannot be read back: install fastavro and cramjam here, for Avro") from error
     with files.open_input_file(path) as stream:
         try:
             yield from (_copied_rows(list(block)) for block in block_reader(stream))
         except Exception as error:  # of fastavro, a codec or Python itself: none says that a file is damaged
-            raise SettingError(f"{path!r} is no whole file of avro: {type(error).__name__}: {error}") from error
+            raise SettingError(f"{path!r} is no complete file of avro: {type(error).__name__}: {error}") from error
 
 
 def _copied_rows(rows: Sequence[dict[str, Any]]) -> pa.RecordBatch:
@@ -175,7 +175,7 @@ def _moments(path: str, texts: Sequence[str | None]) -> pa.Array:
     """Times; null where there is none. Raises `CannotReadError` if they are written in another way altogether."""
     found = [_moment(text) for text in texts]
     if found and not any(found) and any(texts):
-        raise CannotReadError(f"{path!r}: its times are not as Spark writes them by default, such as {texts[0]!r}")
+        raise CannotReadError(f"{path!r}: its times are not in Spark's default format, found {texts[0]!r}")
     return pa.array(found, _MOMENT)
 
 

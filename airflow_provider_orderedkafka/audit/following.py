@@ -88,7 +88,7 @@ def lost(ledger: Ledger, reports: Mapping[str, Report | None]) -> dict[str, tupl
     }
     opened = ledger.open
     if opened is not None and opened.attempt and opened.range_id not in reports:
-        found[opened.range_id] = (0, f"the ledger says that attempt {opened.attempt} of it was begun")
+        found[opened.range_id] = (0, f"the ledger says that its attempt {opened.attempt} was begun")
     return found
 
 
@@ -118,7 +118,7 @@ def _unexplained(ledger: Ledger, revisions: range, range_id: str) -> Iterator[Br
     known = {each.revision for each in ledger.outcomes if each.kind != "abandoned"}
     gone = [each for each in revisions if each not in known]
     if gone:
-        why = f"what moved the ledger to revision {gone[0]} is not known any more: neither it nor a range here says it"
+        why = f"no range here moved the ledger to revision {gone[0]}, and the ledger no longer says what did"
         yield Break(range_id, "unknown", 1, "", why)
 
 
@@ -129,7 +129,7 @@ def _between(
     start, stop = span
     stood, name = before or (start, "")
     twice = min(stood, stop) - start
-    where = f"range {name} has stopped at {partition.at(stood)}, and {who} at {partition.at(start)}"
+    where = f"range {name} stopped at {partition.at(stood)}, but {who} at {partition.at(start)}"
     if start > stood:
         offsets = start - stood
         yield Break(range_id, "missing", offsets, partition.at(stood), f"{offsets:,} offsets are in no range: {where}")

@@ -38,7 +38,7 @@ def messages_in(config: Mapping[str, str], spans: Spans, isolation: Isolation) -
 
 def read_source(config: Mapping[str, str], report: Report) -> Source:
     """The records that a range has loaded, as they are there now."""
-    counted = not (report.limit_spent or report.replayed or report.lost)
+    counted = not (report.limit_reached or report.replayed or report.lost)
     return read_range(config, report.range, stops(report), report.read_in if counted else None)
 
 
@@ -79,7 +79,7 @@ def _topics(config: Mapping[str, str], loaded: Range) -> Discovery | None:
         return None
     if loaded.cluster_id and found.cluster_id and found.cluster_id != loaded.cluster_id:
         raise SettingError(
-            f"range {loaded.id!r} was loaded from the cluster {loaded.cluster_id!r}, and "
+            f"range {loaded.id!r} was loaded from the cluster {loaded.cluster_id!r}, but "
             f"{config['bootstrap.servers']} is the cluster {found.cluster_id!r}: name the one that it was loaded from"
         )
     return found if found.ids == dict(loaded.topics) else None

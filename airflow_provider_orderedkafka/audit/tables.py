@@ -63,7 +63,7 @@ def whole_table(report: Report) -> Batches:
     assert to is not None
     kind, _, place = to.output.partition(":")
     if at is None or kind not in _LAKES:
-        raise CannotReadError(f"{to.output}: the report does not say at which version the range has left the table")
+        raise CannotReadError(f"{to.output}: the report does not name the version of the table after the range")
     if at.version is not None:
         yield from _LAKES[kind](_Lake(place, to.location, id=at.table, version=at.version))
 
@@ -269,7 +269,7 @@ class OfOthers:
             has = listed([f"{each.name} ({each.type})" for each in schema], _SHOWN)
             raise SettingError(
                 f"{self.table}: rows are compared with records by the columns topic (text), partition and offset "
-                f"(whole numbers); wrong or not there: {', '.join(map(repr, wrong))}; there are {has}. Audit a table "
+                f"(whole numbers); wrong or missing: {', '.join(map(repr, wrong))}; found {has}. Audit a table "
                 "that has all three under these names"
             )
         why = {name: f"a column of {kinds[name]}" if name in kinds else "no such column" for name in OWN}
@@ -331,7 +331,7 @@ class _Lake:
     def check_same(self, now: str) -> None:
         """`CannotReadError` if the table that has the name now is another one."""
         if self.id and self.id != now:
-            raise CannotReadError(f"{self.name} is another table now than the one that the range was loaded into")
+            raise CannotReadError(f"{self.name} is no longer the table that the range was loaded into")
 
 
 _NESTED: Final = frozenset({IDENTITY, "headers"})
@@ -340,7 +340,7 @@ _NESTED: Final = frozenset({IDENTITY, "headers"})
 def _delta(lake: _Lake) -> Batches:
     if "/" not in lake.name and not lake.location:
         raise CannotReadError(
-            f"delta:{lake.name}: a name in Spark's catalog, and the report does not say where the table lies"
+            f"delta:{lake.name} is a name in Spark's catalog, and the report does not say where the table is"
         )
     with _explained(f"delta:{lake.name}", "deltalake"):
         from deltalake import DeltaTable, QueryBuilder

@@ -77,12 +77,12 @@ class Walk:
             for partition, start in each.range.start.offsets.items():
                 if (there := stood.get(partition, start)) != start:
                     raise CannotReadError(
-                        f"range {each.range_id} begins at {partition.at(start)}, and the one before it of which a "
-                        f"report is here has stopped at {partition.at(there)}: what was loaded between is not known"
+                        f"range {each.range_id} begins at {partition.at(start)}, but the last range before it with a "
+                        f"report here stopped at {partition.at(there)}: the ranges between them are not known"
                     )
             stood |= stops(each)
         if len({_table(each) for each in (*self.ranges, self.newest)}) > 1:
-            raise CannotReadError(f"the ranges of load {load!r} have gone into several tables, or by several keys")
+            raise CannotReadError(f"the ranges of load {load!r} went into several tables, or by several keys")
 
     @cached_property
     def codes(self) -> dict[TopicPartition, int]:
@@ -150,7 +150,7 @@ def _numbers(batch: pa.RecordBatch, walk: Walk, at: int) -> Numbers:
     names = {name.lower(): name for name in batch.schema.names}
     lacking = [each for each in (IDENTITY, DELETED, *walk.keys) if each.lower() not in names]
     if lacking:
-        raise CannotReadError(f"the table has no column {lacking[0]!r} any more, found {', '.join(names.values())}")
+        raise CannotReadError(f"the table no longer has the column {lacking[0]!r}, found {', '.join(names.values())}")
     identity, count = batch.column(names[IDENTITY]), batch.num_rows
     said = {each: pc.struct_field(identity, each).to_pylist() for each in (*PLACE, "ordinal", "range_id", "topic_id")}
     live = [each is False for each in batch.column(names[DELETED]).to_pylist()]
@@ -244,7 +244,7 @@ class _Comparison:
             self.rows["anew"][self.walk.within(report, self.rows["code"], self.rows["offset"])] = 0
         for turn, report in enumerate(self.walk.ranges):
             self._follow(turn, report)
-        why = "rows have another order time: what has loaded them again has left no report here"
+        why = "rows have another order time: whatever loaded them again left no report here"
         self._leave_open(self.there & (self.rows["anew"] == 1), why)
         self._compare_places()
         if self.walk.copied:
@@ -277,9 +277,9 @@ class _Comparison:
         """The source, of which all is certain but where records are gone: what these were is unknown."""
         gone = source.gone
         self.holes[code[gone > 0]] = turn
-        why = "are not there any more, nor is it known what they changed"
+        why = "are gone, and what they changed is not known"
         for at, home in enumerate(self._homes(code, source.start).tolist()):
-            self.done[home].leave_open(int(gone[at]), f"{source.partitions[at]}: records that the load has read {why}")
+            self.done[home].leave_open(int(gone[at]), f"{source.partitions[at]}: records that the load read {why}")
         return replace(source, certain=np.where(gone > 0, source.certain, source.start))
 
     def _rows_of(self, report: Report, source: Source, code: Ints) -> tuple[Ints, Found]:
@@ -298,12 +298,12 @@ class _Comparison:
         """Rows of a key that is there twice, and those behind the place of the load, or of no record."""
         held, code, offset = self.rows["held"], self.rows["code"], self.rows["offset"]
         self.doubled = _again(~self._same, held) | (_again(held, self.rows["ordinal"], offset, code) & (code >= 0))
-        self._add("doubled", np.flatnonzero(self.doubled), lambda _: "another row has its key, or is of its record")
+        self._add("doubled", np.flatnonzero(self.doubled), lambda _: "another row has its key or its record")
         nowhere = self.inside & ~self.there & ~self.gone
-        self._add("ahead", np.flatnonzero(nowhere), lambda _: "the load has read no such record")
-        beyond, why = ~self.inside, "no range up to this version has read that offset"
+        self._add("ahead", np.flatnonzero(nowhere), lambda _: "the load read no such record")
+        beyond, why = ~self.inside, "no range up to this version read that offset"
         if self.walk.newest.range.kind == "replay":
-            self._leave_open(beyond, f"rows are of ranges that may have been loaded beside the replay: {why}")
+            self._leave_open(beyond, f"rows are of ranges that may have been loaded during the replay: {why}")
         else:
             self._add("ahead", np.flatnonzero(beyond), lambda _: why)
         for home, count in enumerate(np.bincount(self._home[self._live & ~self.doubled], minlength=len(self.done))):
@@ -319,11 +319,11 @@ class _Comparison:
         found = {"resurrected": live & ~wanted, "undeleted": ~live & wanted, "stale": ~self._same & (live == wanted)}
         for what, mask in found.items():
             self._add(what, np.flatnonzero(judged & mask & sure), self._why_not_last)
-        self._leave_open(judged & ~sure, "which record of their keys is the last one is not known: others are gone")
+        self._leave_open(judged & ~sure, "the last record of their keys is not known: others are gone")
         self._look_for_missing()
 
     def _why_not_last(self, row: int) -> str:
-        return f"the last one of its key is {self._record(*(int(self._of_last(each)[row]) for each in PLACED))}"
+        return f"the last record of its key is {self._record(*(int(self._of_last(each)[row]) for each in PLACED))}"
 
     def _look_for_missing(self) -> None:
         """Keys whose last record is no delete, and that have no row."""
@@ -346,14 +346,14 @@ class _Comparison:
         """Of what is no plain copy: no more keys are live than were inserted, nor fewer than were not deleted since."""
         newest, keys = self.done[self.audited.index(self.walk.newest)], int((self._live & ~self.doubled).sum())
         newest.leave_open(
-            max(len(self.rows["at"]), 1), "which keys records have, and which delete theirs, only the load has known"
+            max(len(self.rows["at"]), 1), "only the load knew the keys of records, and which records are deletes"
         )
         changes = [each.changes for each in self.walk.ranges]
         if any(each.unknown for each in changes):
             return
         most = sum(each.inserted for each in changes)
         least = most - sum(each.deleted for each in changes)
-        why = f"by the reports {least:,} to {most:,} keys are not deleted, there are {keys:,}; which, is not known"
+        why = f"the reports say {least:,} to {most:,} keys, but there are {keys:,}; it is not known which ones"
         newest.add("missing", max(least - keys, 0), iter([Finding("missing", "", why=why)]), least > keys)
         newest.add("ahead", max(keys - most, 0), iter([Finding("ahead", "", why=why)]), keys > most)
 

@@ -63,9 +63,9 @@ def _lacking(version: str, why: object) -> SettingError:
     provider = version_of(PROVIDER) or "none"
     return SettingError(
         f"Airflow {version} with the Kafka provider {provider} lacks what orderedkafka uses beyond the public API "
-        f"({why}): tried are Airflow {' to '.join(TRIED[AIRFLOW])} and the provider {' to '.join(TRIED[PROVIDER])}. "
-        f"Run: pip install --upgrade airflow-provider-orderedkafka; or, if there is no newer one, pip install "
-        f"'{AIRFLOW}<={TRIED[AIRFLOW][1]}' '{PROVIDER}<={TRIED[PROVIDER][1]}'"
+        f"({why}): it was tried with Airflow {' to '.join(TRIED[AIRFLOW])} and the provider "
+        f"{' to '.join(TRIED[PROVIDER])}. Run: pip install --upgrade airflow-provider-orderedkafka; or, if there is no "
+        f"newer one, pip install '{AIRFLOW}<={TRIED[AIRFLOW][1]}' '{PROVIDER}<={TRIED[PROVIDER][1]}'"
     )
 
 
@@ -83,9 +83,9 @@ def check_installed() -> None:
             why = error
         if found is None:
             raise ModuleNotFoundError(
-                f"what runs in Airflow needs Airflow {TRIED[AIRFLOW][0]} or newer and its Kafka provider "
+                f"orderedkafka in Airflow needs Airflow {TRIED[AIRFLOW][0]} or newer and its Kafka provider "
                 f"{TRIED[PROVIDER][0]} or newer, but {name!r} is not in this Python ({sys.executable}): pip install "
-                f"'airflow-provider-orderedkafka[airflow]', or, in an Airflow that is there, {PROVIDER}",
+                f"'airflow-provider-orderedkafka[airflow]', or {PROVIDER} if Airflow is installed already",
                 name=name,
             ) from why
 
@@ -139,9 +139,9 @@ def dag_run_state(dag_id: str, run_id: str) -> str | None:
         if _no_such_thing(error):
             return None
         raise UnreachableError(
-            f"Airflow does not say how the DAG run {run_id!r} of {dag_id!r} stands ({error}): as long as that is not "
-            "known, it counts as running. Try again once Airflow's API answers; the command `orderedkafka ledger` asks "
-            "its database instead"
+            f"Airflow does not say whether the DAG run {run_id!r} of {dag_id!r} has ended ({error}): until it does, "
+            "the run counts as active. Try again once Airflow's API answers; or use the command `orderedkafka ledger`, "
+            "which asks its database instead"
         ) from error
     return str(getattr(state, "value", state))  # an enum, although Airflow annotates it as str
 
@@ -329,8 +329,8 @@ class StateOfAsset:
         found = self._store.get(key)
         if found is None and self._store.get(ASKED) is None:
             raise UnreachableError(
-                f"Airflow's state store says that it has no {key!r}, and does not know what was just put there either: "
-                "something in front of Airflow's API answers in its place. Try again once the API itself answers"
+                f"Airflow's state store says that it has no {key!r}, not even what was just written there: something "
+                "in front of Airflow's API answers in its place. Try again once the API itself answers"
             )
         return found
 

@@ -49,13 +49,13 @@ def why_not_started(output: str) -> OrderedKafkaError | None:
         package = ":".join(found.groups())
         if away := _NO_REPOSITORY.search(output):
             return UnreachableError(
-                f"packages: {package!r} could not be fetched, since {away[1]} did not answer: does this worker reach "
-                "that repository? Name another one with repositories=, or the files with jars="
+                f"packages: {package!r} could not be fetched, since {away[1]} did not answer: check that this worker "
+                "reaches it; or name another repository with repositories=, or the files with jars="
             )
         return SettingError(
-            f"packages: there is no {package!r} in Maven's repositories: correct its name or version, or name the "
+            f"packages: {package!r} is not in Maven's repositories: correct its name or version, or name the "
             "repository that has it with repositories="
         )
     if found := _BAD_MASTER.search(output):
-        return SettingError(f"Spark does not know such a master ({found[0]}): correct the Spark connection's host")
+        return SettingError(f"Spark does not know this master ({found[0]}): correct the Spark connection's host")
     return None

@@ -186,7 +186,7 @@ class Setup(Document):
         """
         both = ((said, getattr(self, name), getattr(now, name)) for name, said in STAYS.items())
         changed = ((said, was, it) for said, was, it in both if was != it and "" not in (was, it))
-        return "; ".join(f"{said} was {was!r}, it is {it!r}" for said, was, it in changed)
+        return "; ".join(f"{said} was {was!r}, and is now {it!r}" for said, was, it in changed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,14 +347,14 @@ class Overtaken(Document):
 
 @dataclass(frozen=True, slots=True)
 class Counts(Document):
-    """Stored after a batch's last write; the newest is enough to go on from. `limit_spent`: no more rows may follow."""
+    """Stored after a batch's last write; the newest is enough to go on from. `limit_reached`: no row may follow."""
 
     batch: int
     tally: Tally
     total: Tally
     batches: int
     end: Place
-    limit_spent: bool
+    limit_reached: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,8 @@ and what was found. Integers are counts, offsets and times of 64 bits: none is n
 
 A value of a union says in `kind` which of its classes it is; bytes are base64.
 
+Fields of the type `Time` or `Duration` are integers like any other, but for programs: commands print them as such.
+
 Every document has a version, and a newer one is refused: the release that wrote it may mean more than is known here.
 """
 
@@ -15,7 +17,7 @@ import zlib
 from base64 import b64decode, b64encode, urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, Literal, Self, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Self, Union, get_args, get_origin, get_type_hints
 
 from ..errors import DocumentError
 from .notation.spelling import meant
@@ -27,8 +29,8 @@ VERSION = 1
 PACKED = "packed:"
 TAG = "kind"
 
-_TIMES = frozenset({"at", "time", "due", "first", "last"})
-_DURATIONS = frozenset({"future_tolerance"})
+Time = Annotated[int, "milliseconds since the epoch"]
+Duration = Annotated[int, "milliseconds"]
 
 _BY_THEMSELVES = (Offsets, Floor)  # these convert themselves
 _OPTIONAL = (types.UnionType, Union)  # `int | None` is the first, `Literal["a"] | None` before Python 3.14 the second
@@ -49,7 +51,10 @@ def unpacked(word: str) -> str:
     try:
         return zlib.decompress(urlsafe_b64decode(word.removeprefix(PACKED))).decode()
     except (ValueError, zlib.error) as error:
-        raise DocumentError(f"not what was packed ({error}), found {word[:80]!r}: was it cut on its way?") from error
+        raise DocumentError(
+            f"the packed text is damaged ({error}), found {word[:80]!r}: give it to the application as one whole "
+            "argument"
+        ) from error
 
 
 class Document:
@@ -62,6 +67,9 @@ class Document:
 
     def to_value(self) -> dict[str, Any]:
         return {"version": VERSION, **encode(self)}
+
+    def for_programs(self) -> dict[str, Any]:
+        return {"version": VERSION, **for_programs(self)}
 
     @classmethod
     def from_text(cls, text: str) -> Self:
@@ -107,22 +115,31 @@ def encode(value: Any) -> Any:
 
 
 def for_programs(value: Any) -> Any:
-    """What commands print as JSON: times in ISO 8601, null before any; a duration's name has its unit."""
-    if isinstance(value, Mapping):
-        return {f"{name}_ms" if name in _DURATIONS else name: _named(name, each) for name, each in value.items()}
-    return [for_programs(each) for each in value] if isinstance(value, (list, tuple)) else value
+    """What commands print of dataclasses as JSON: times in ISO 8601; a duration's name has its unit."""
+    if isinstance(value, Floor):
+        return _floor(value)
+    if dataclasses.is_dataclass(value):
+        kind: Any = type(value)
+        kinds = _kinds(kind)
+        return dict(_printed(name, getattr(value, name), kinds[name]) for name in kinds)
+    return [for_programs(each) for each in value] if isinstance(value, (list, tuple)) else encode(value)
 
 
-def _named(name: str, value: Any) -> Any:
-    if name == "anew" and isinstance(value, Mapping):  # the times of a floor, by topic
-        return {topic: [_moment(each) for each in times] for topic, times in value.items()}
-    return _moment(value) if name in _TIMES or name.endswith("_at") else for_programs(value)
+def _printed(name: str, value: Any, kinds: tuple[Any, ...]) -> tuple[str, Any]:
+    if Time in kinds:
+        return name, moment(value)
+    return f"{name}_ms" if Duration in kinds else name, for_programs(value)
 
 
-def _moment(value: Any) -> Any:
-    if not isinstance(value, int):
-        return for_programs(value)
-    return None if value < 0 else str(Moment(value))
+def _floor(floor: Floor) -> dict[str, Any]:
+    found = {**floor.to_json(), "time": moment(floor.time)}
+    lower = {topic: [moment(each) for each in times] for topic, times in floor.anew.to_json().items()}
+    return {**found, "anew": lower} if lower else found
+
+
+def moment(time: int | None) -> str | None:
+    """A time in ISO 8601; None before any."""
+    return None if time is None or time < 0 else str(Moment(time))
 
 
 def tag_of(kind: Any) -> str | None:
@@ -198,6 +215,13 @@ _PLAIN: dict[Any, tuple[Callable[[Any], bool], str]] = {
 def _fields(kind: Any) -> dict[str, Any]:
     hints = get_type_hints(kind)
     return {field.name: hints[field.name] for field in dataclasses.fields(kind)}
+
+
+@cache
+def _kinds(kind: Any) -> dict[str, tuple[Any, ...]]:
+    """The type of each field, and those of its union."""
+    hints = get_type_hints(kind, include_extras=True)
+    return {field.name: (hints[field.name], *get_args(hints[field.name])) for field in dataclasses.fields(kind)}
 
 
 @cache

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from hashlib import sha256
 from typing import Literal
 
-from .codec import Document, canonical, encode
+from .codec import Document, Duration, Time, canonical, encode
 from .commits import TableVersion
 from .lanes import KeepOrder, PlacedBy
 from .notation.spelling import counted
@@ -32,7 +32,7 @@ COSTS = ("core_ms", "bytes_written", "files_written")
 """What of a report says what the load cost."""
 
 REPORTED = (
-    *("range_id", "attempt", "limit_spent", "batches", "rows_read", "rows_emitted", "late", "replayed"),
+    *("range_id", "attempt", "limit_reached", "batches", "rows_read", "rows_emitted", "late", "replayed"),
     *(*DOUBTS, *COLUMNS, *COSTS),
 )
 """What the task that loads returns of a report."""
@@ -78,7 +78,7 @@ class Changes:
         if self.moved:
             said.append(f"{self.moved:,} moved to another partition")
         if self.unknown:
-            said.append(f"of {counted(self.unknown, 'row')} it is not known")
+            said.append(f"{counted(self.unknown, 'row')} with unknown changes")
         return f" ({', '.join(said)})" if said else ""
 
 
@@ -101,8 +101,8 @@ class Range(Document):
     topics: Mapping[str, str]
     start: Place
     end: Place
-    planned_at: int
-    future_tolerance: int
+    planned_at: Time
+    future_tolerance: Duration
     on_data_loss: OnDataLoss
     include_headers: bool
     isolation: Isolation
@@ -160,7 +160,7 @@ class Outcome:
     range_id: str
     revision: int
     by: str
-    at: int
+    at: Time
     reason: str
     rows: int = 0
     late: int = 0
@@ -186,8 +186,8 @@ class Ledger(Document):
     revision: int
     place: Place
     topics: Mapping[str, str]
-    first_looked_at: int
-    last_run_at: int | None
+    first_looked_at: Time
+    last_run_at: Time | None
     rows_emitted: int
     open: Open | None
     outcomes: tuple[Outcome, ...]
@@ -235,8 +235,8 @@ class Claims(Document):
 class Times:
     """A stretch of time, `end` excluded."""
 
-    begin: int
-    end: int
+    begin: Time
+    end: Time
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,7 +317,7 @@ class Report(Document):
     range_id: str
     attempt: int
     complete: bool
-    limit_spent: bool
+    limit_reached: bool
     stop: Place
     batches: int
     rows_read: int
@@ -328,8 +328,8 @@ class Report(Document):
     dead_letters: int
     may_be_doubled: int
     bytes_read: int
-    started_at: int
-    ended_at: int
+    started_at: Time
+    ended_at: Time
     error: str | None
     range: Range
     unprotected: str | None = None
@@ -400,10 +400,10 @@ class Jobs(Document):
 class Boundary(Document):
     """The cut between two intervals, decided once and used by both neighbours."""
 
-    time: int
+    time: Time
     place: Place
     topics: Mapping[str, str]
-    decided_at: int
+    decided_at: Time
 
 
 @dataclass(frozen=True, slots=True)
@@ -415,7 +415,7 @@ class Uncertain(Document):
 
     maybe: Offsets
     older: Offsets
-    decided_at: int
+    decided_at: Time
 
     @property
     def starts(self) -> Offsets:

@@ -113,11 +113,11 @@ class RangeStatus:
 
 _SENTENCES = {
     RangeState.UNKNOWN: "no range {self.range_id!r} was ever opened",
-    RangeState.PLANNED: "range {self.range_id!r} is planned by {self.owner}, nothing was started yet",
+    RangeState.PLANNED: "range {self.range_id!r} is planned by {self.owner}, and not started yet",
     RangeState.SUBMITTED: (
-        "range {self.range_id!r} of {self.owner} was submitted, attempt {self.attempt} did not complete"
+        "range {self.range_id!r} of {self.owner} was submitted, and attempt {self.attempt} did not complete"
     ),
-    RangeState.SUCCEEDED: "range {self.range_id!r} of {self.owner} is loaded and not yet committed",
+    RangeState.SUCCEEDED: "range {self.range_id!r} of {self.owner} is loaded, not committed",
     RangeState.COMMITTED: "range {self.range_id!r} was committed at revision {outcome.revision} by {outcome.by}",
     RangeState.ABANDONED: "range {self.range_id!r} was abandoned by {outcome.by}: {outcome.reason}",
 }
@@ -169,24 +169,28 @@ def of_another_airflow(found: RangeStatus, load: str) -> str:
     """Why a run of this Airflow does not go on with a range of another one."""
     airflow = parted(str(found.owner))[1]
     return (
-        f"{found.sentence}. {found.owner} is a run of another Airflow with the same ledger, and whether it has ended "
-        "cannot be asked here: give each Airflow a ledger= of its own, or the load another name. If that one is gone, "
-        f"set the Variable 'orderedkafka_airflow' here to {airflow!r}, to go on with what it left open; or give up a "
-        f"range of the ledger by `orderedkafka ledger abandon {load} --reason ...`"
+        f"{found.sentence}. {found.owner} is a run of another Airflow with the same ledger, and this Airflow cannot "
+        "ask whether that run has ended: give each Airflow a ledger= of its own, or give the load another name. If the "
+        f"other Airflow is gone, set the Variable 'orderedkafka_airflow' here to {airflow!r}, to take over its open "
+        f"ranges; or abandon a range of the ledger with `orderedkafka ledger abandon {load} --reason ...`"
     )
 
 
 def way_out(loaded: Range) -> str:
     """What a person can do if a range cannot be finished as it is."""
     if loaded.kind == "interval":
-        return "load its offsets with a replay, which writes all of them with what is set now; no other interval waits"
+        return (
+            "load its offsets with a replay, which writes all their rows with the current settings; no other interval "
+            "waits for this one"
+        )
     if loaded.kind == "replay":
         return (
-            "start another run for it, which writes all of its rows with what is set now; no other run waits for this"
+            "start another run of the replay, which writes all its rows with the current settings; no other run waits "
+            "for this one"
         )
     return (
-        f"give the range up with `orderedkafka ledger abandon {loaded.load} --reason ...`: the next run loads its "
-        "offsets again, with what is set now, and what was written stays written"
+        f"abandon the range with `orderedkafka ledger abandon {loaded.load} --reason ...`: the next run loads its "
+        "offsets again with the current settings, and rows that were written stay"
     )
 
 
@@ -252,7 +256,7 @@ def submitted(book: Book, checkpoint: str, machine: str) -> Book:
 def reopened(claim: Claim, owner: str) -> Claim:
     """Open a committed range again, without its checkpoint."""
     if not claim.outcomes:
-        raise LifecycleError("no range was ever loaded under this claim")
+        raise LifecycleError("no range was ever loaded for this interval or replay")
     return replace(claim, open=Open(claim.outcomes[-1].range_id, owner))
 
 
@@ -261,8 +265,8 @@ def committed(ledger: Ledger, loaded: Range, report: Report, run: str, now: int)
     check_proof(open_of(ledger), loaded, report)
     if loaded.ledger_revision != ledger.revision:
         raise LifecycleError(
-            f"range {loaded.id!r} was planned at revision {loaded.ledger_revision}, "
-            f"the ledger of {ledger.load!r} is at {ledger.revision}: it was moved in between"
+            f"range {loaded.id!r} was planned at revision {loaded.ledger_revision}, but the ledger of {ledger.load!r} "
+            f"is at {ledger.revision}: the ledger was moved in between"
         )
     revision = ledger.revision + 1
     outcome = _success(loaded, report, revision, run, now)
@@ -340,13 +344,13 @@ def check_proof(opened: Open, loaded: Range, report: Report) -> None:
     """Raise `LifecycleError` unless the report proves that the open range is loaded."""
     if not (opened.range_id == loaded.id == report.range_id):
         raise LifecycleError(
-            f"the open range is {opened.range_id!r}, the range {loaded.id!r}, the report's {report.range_id!r}: "
-            "they must be the same"
+            f"the open range is {opened.range_id!r}, this run's range is {loaded.id!r}, and the report's is "
+            f"{report.range_id!r}: all three must be the same"
         )
     if not report.is_of(loaded):
         raise LifecycleError(
-            f"the report of range {loaded.id!r} is about another range of the same name, such as another Airflow's in "
-            f"the same checkpoint folder: it proves nothing. Give each Airflow a checkpoint= of its own, and "
+            f"the report of range {loaded.id!r} belongs to another range of the same name, perhaps of another Airflow "
+            "with the same checkpoint folder: it proves nothing here. Give each Airflow a checkpoint= of its own, and "
             f"{way_out(loaded)}"
         )
     if not report.complete:
@@ -364,9 +368,9 @@ def check_proof(opened: Open, loaded: Range, report: Report) -> None:
 def _success(loaded: Range, report: Report, revision: int, run: str, now: int) -> Outcome:
     doubts = {name: getattr(report, name) for name in DOUBTS}
     reason = loaded.reason
-    if report.limit_spent:
+    if report.limit_reached:
         reason = (
-            f"as many rows as it may write were written after {report.stop.offsets.since(loaded.start.offsets):,} of "
+            f"the row limit was reached after {report.stop.offsets.since(loaded.start.offsets):,} of "
             f"{counted(loaded.offsets, 'offset')}; the rest waits"
         )
     return Outcome(

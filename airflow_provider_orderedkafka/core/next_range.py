@@ -15,7 +15,7 @@ Waiting and resolving, intervals, replays, streams and loads by hand all ask her
 - A replay loads all that was asked for or is refused: `max_offsets` does not cut it. Its floors are the times that were
   asked for, if it was times.
 
-The first rows in order are the first slices' rows, so the row limit is spent slice by slice. If it ends inside a slice,
+The first rows in order are the first slices' rows, so the row limit is counted by slices. If it ends inside a slice,
 `place_after` gives the position of every partition right after the record of the last row: literal offsets that go into
 the report and that the next range starts from.
 """
@@ -105,15 +105,15 @@ class Survey:
         for partition, stands in place.offsets.items():
             if partition.partition >= counts.get(partition.topic, LARGEST):
                 raise UnreachableError(
-                    f"{way_out.who} stands at {partition.at(stands)}, and the broker that answered knows only "
-                    f"{counted(counts[partition.topic], 'partition')} of topic {partition.topic!r}, which never has "
-                    "fewer than before: what it knows is outdated; try again"
+                    f"{way_out.who} stands at {partition.at(stands)}, but the broker that answered knows only "
+                    f"{counted(counts[partition.topic], 'partition')} of topic {partition.topic!r}. A topic never "
+                    "loses partitions, so the answer is outdated: try again"
                 )
         for partition, end in self.ends.written.items():
             stands = place.offsets.get(partition, 0)
             if end < stands:  # an unclean election, or a restored cluster
                 raise DataLossError(
-                    f"{way_out.who} stands at {partition.at(stands)}, the log ends at {partition.at(end)}: records "
+                    f"{way_out.who} stands at {partition.at(stands)}, but the log ends at {partition.at(end)}: records "
                     f"that were loaded are gone from Kafka; {way_out.records_gone.format(topic=partition.topic)}",
                     **partition._asdict(),
                     offset=stands,
@@ -129,8 +129,8 @@ class Survey:
             raise DataLossError(
                 f"{who} stands at {_listed(Offsets({p: stands[p] for p in gone}))}, which is gone: the log starts at "
                 f"{_listed(Offsets({p: starts[p] for p in gone}))}, and {counted(lost, 'offset')} before it "
-                f"{'was' if lost == 1 else 'were'} deleted unread; go on with what is there, and have them counted as "
-                "lost, with on_data_loss='count' (by hand: --option failOnDataLoss=false)",
+                f"{'was' if lost == 1 else 'were'} deleted unread; to load the rest and count these as lost, set "
+                "on_data_loss='count' (by hand: --option failOnDataLoss=false)",
                 **first._asdict(),
                 offset=stands[first],
             )
@@ -148,9 +148,9 @@ def check_logs(place: Place, logs: Compared, way_out: WayOut, begun: Place | Non
         back = {p: min(at, logs.parted.get(p, at)) for p, at in here.items()}
         to = canonical(Offsets(back).to_json())
         raise DataLossError(
-            f"{way_out.who} stands at {partition.at(stands)}, and the log is another one now: it was truncated at "
-            f"{partition.at(parting)} or before (an unclean election, a backup that was restored), and what it has "
-            f"there since was not read; {way_out.log_parts.format(topic=partition.topic, to=to)}",
+            f"{way_out.who} stands at {partition.at(stands)}, but the log is not the same any more: it was truncated "
+            f"at {partition.at(parting)} or before (an unclean election, or a restored backup), and newer records "
+            f"there were not read; {way_out.log_parts.format(topic=partition.topic, to=to)}",
             **partition._asdict(),
             offset=parting,
         )
@@ -163,12 +163,12 @@ def _check_topic(place: Place, topic: str, was: str, now: str | None, way_out: W
     stands = listed(places, SHOWN)
     if now is None:
         raise UnknownTopicError(
-            f"topic {topic!r} is not among what is read any more; {way_out.who} stands at {stands or 'nothing'}: "
+            f"topic {topic!r} is not read any more, but {way_out.who} stands at {stands or 'nothing'}: "
             f"{way_out.left_out.format(topic=topic)}",
             topic=topic,
         )
     raise TopicChangedError(
-        f"{created_again(topic, was, now)}, so {stands or 'what is known of it'} means something else; "
+        f"{created_again(topic, was, now)}, so {stands or 'any old offset'} means another record now; "
         f"{way_out.created_again.format(topic=topic)}",
         topic=topic,
     )
@@ -184,7 +184,7 @@ def check_ends(start: Offsets, ends: Offsets, way_out: str) -> None:
     for partition, end in ends.items():
         if end < start[partition]:
             raise SettingError(
-                f"the end {partition.at(end)} lies before the start {partition.at(start[partition])}: {way_out}"
+                f"the end {partition.at(end)} is before the start {partition.at(start[partition])}: {way_out}"
             )
 
 
@@ -200,7 +200,7 @@ def _bounds(seen: Survey, terms: Terms) -> list[tuple[int, str]]:
     if terms.grace is not None:
         found.append((seen.now - terms.grace, f"are younger than the grace of {format_duration(terms.grace)}"))
     if terms.end_time is not None:
-        found.append((terms.end_time, "are not older than the end that is set"))
+        found.append((terms.end_time, "are at or after the end that is set"))
     return [] if seen.fixed else found
 
 
@@ -268,9 +268,9 @@ class Deleted:
     def remarks(self) -> tuple[str, ...]:
         """For people; empty where nothing was deleted before the time's place."""
         maybe = f"records from {Moment(self.time)} on may have been deleted"
-        older = f"all that retention deleted is older than {Moment(self.time)}, if the topic's settings were always so"
+        older = f"all deleted records are older than {Moment(self.time)}, if retention was never changed"
         return tuple(
-            f"the log starts at {_listed(starts)}, and holds nothing older than what is read: {then}"
+            f"the log starts at {_listed(starts)}, and has no older record than those that are read: {then}"
             for starts, then in ((self.maybe, maybe), (self.older, older))
             if starts
         )
@@ -363,8 +363,8 @@ class AtMost:
             return
         limit = "" if rows is None else f" and at most {counted(rows, 'row')}"
         raise LifecycleError(
-            f"range {opened.id!r} is open, with {counted(offsets, 'offset')}{limit}, and has to be finished first; "
-            f"this run was asked for at most {self}. Start one without that, or give the range up with `orderedkafka "
+            f"range {opened.id!r} is open, with {counted(offsets, 'offset')}{limit}, and has to finish first; this run "
+            f"was asked for at most {self}. Start a run without that limit, or abandon the range with `orderedkafka "
             f"ledger abandon {opened.load} --reason ...`"
         )
 
@@ -381,13 +381,13 @@ def rows_left(limit: int | None, rows: int) -> int | None:
     return None if limit is None else max(limit - rows, 0)
 
 
-def limit_spent(ledger: Ledger, limit: int | None) -> str | None:
+def limit_reached(ledger: Ledger, limit: int | None) -> str | None:
     """Why a load may write no more rows; None if it may."""
     if limit is None or rows_left(limit, ledger.rows):
         return None
     dead = f" and {ledger.dead_letters:,} became dead letters" if ledger.dead_letters else ""
     of = counted(limit, "row")
-    return f"the row limit of {of} is spent: {ledger.rows_emitted:,} were written{dead}; raise it to go on"
+    return f"the row limit of {of} is reached: {ledger.rows_emitted:,} were written{dead}; raise it to go on"
 
 
 def allot(rows: Sequence[int], left: int) -> tuple[int, ...]:
@@ -415,8 +415,7 @@ def check_bad(found: int, most: int | None) -> None:
     """Raise if a run has more dead letters than it may; None if it may have any number."""
     if most is not None and found > most:
         raise RowError(
-            f"{found:,} records of this range became dead letters, and at most {most:,} may: "
-            "look at them with `orderedkafka read <topic> --headers --bootstrap-servers ...`; then correct the format "
-            f"or the schema, or let more of them pass with Allow({most + 1}, to=...) or --bad-records, and run the "
-            "same range again"
+            f"{found:,} records of this range became dead letters, and at most {most:,} are allowed: look at them with "
+            "`orderedkafka read <topic> --headers --bootstrap-servers ...`; then correct the format or the schema, or "
+            f"let more of them pass with Allow({most + 1}, to=...) or --bad-records, and run the same range again"
         )

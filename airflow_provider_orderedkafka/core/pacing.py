@@ -137,7 +137,7 @@ def _decided(pace: Pace, situation: Situation, due: int | None) -> tuple[bool, s
     if situation.offsets == 0:
         return False, _nothing(situation, due)
     if pace.max_delay is not None and _at_once(pace, situation):
-        return True, f"{_available(situation)}, and the first run waits for no delay"
+        return True, f"{_available(situation)}, and the first run does not wait for the delay"
     if pace.enough is not None and situation.offsets >= pace.enough:
         enough = "" if pace.min_offsets is None else f", {pace.min_offsets:,} are enough"
         return True, f"{_available(situation)}{enough}"
@@ -220,11 +220,11 @@ class WatcherState(Document):
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a watcher sees: the ledger, whether the owner of its open range is active, whether the limit is spent."""
+    """What a watcher sees: the ledger, whether its open range has an active owner, whether the row limit is reached."""
 
     ledger: Ledger | None
     owner_active: bool
-    spent: bool
+    limit_reached: bool
     now: int
 
     @property
@@ -249,8 +249,8 @@ def silent(watch: WatcherState | None, seen: Seen, backoff: int) -> str | None:
     """Why not to start a run now, whatever Kafka has; None if it depends on Kafka."""
     if seen.owner is not None and seen.owner_active:
         return f"owned by {seen.owner}"
-    if seen.spent:
-        return "limit spent"
+    if seen.limit_reached:
+        return "row limit reached"
     if watch is None or watch.revision != seen.revision:
         return None
     due = watch.fired_at + patience(watch, seen, backoff)

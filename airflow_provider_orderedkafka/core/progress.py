@@ -63,7 +63,7 @@ class Progress(Document):
         if self.running is None or self.rows_per_second:
             parts.append(f"{counted(self.rows_per_second, 'row')}/s")
         if self.order_time is not None:
-            parts.append(f"order time {Moment(self.order_time)}")
+            parts.append(f"times up to {Moment(self.order_time)}")
         if self.late:
             parts.append(f"{self.late:,} late")
         if self.seconds_left:
@@ -110,7 +110,7 @@ class Within:
 
 def progress(begun: AttemptStart, counts: Counts, planned: Planned, *, now: int) -> Progress:
     found = _progress(begun, counts, planned, Within(), now)
-    return replace(found, batch=counts.batch, seconds_left=None if counts.limit_spent else found.seconds_left)
+    return replace(found, batch=counts.batch, seconds_left=None if counts.limit_reached else found.seconds_left)
 
 
 def running(

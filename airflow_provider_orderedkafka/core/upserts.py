@@ -18,7 +18,7 @@ from .documents import Ledger, Place, Range, Stage, Upsert
 from .next_range import SHOWN, Survey
 from .order.positions import Offsets
 
-ANEW: Final = "load into a new table, under another name of the load, which begins with start="
+ANEW: Final = "load into a new table under another load name, with start="
 
 
 def bounded(ledger: Ledger, seen: Survey) -> tuple[Place, Survey]:
@@ -38,14 +38,14 @@ def upserting(ledger: Ledger | None, planned: Range, *, upserts: bool) -> Range:
     if not upserts:
         if ledger is not None and ledger.reached is not None and planned.kind == "incremental":
             raise LifecycleError(
-                f"load {planned.load!r} has made upserts until now, and would add rows: what the table would not get "
-                "of it could never be merged later. Give upsert= back, or load under another name"
+                f"load {planned.load!r} made upserts until now, and would only add rows: changes that the table misses "
+                "could never be merged later. Set upsert= again, or load under another name"
             )
         return replace(planned, upsert=None)
     if planned.kind == "interval" or ledger is None:
         raise LifecycleError(
-            f"range {planned.id!r} is of load {planned.load!r}, which has no ledger to go on from, and upserts need "
-            "the order of one: use ordered_load(), or leave upsert= out"
+            f"range {planned.id!r} belongs to load {planned.load!r}, which has no ledger, and upserts need the order "
+            "that a ledger keeps: use ordered_load(), or leave upsert= out"
         )
     return replace(planned, upsert=Upsert(f"{ledger.load}/{ledger.instance}", _stage(ledger, planned)))
 
@@ -58,8 +58,8 @@ def _stage(ledger: Ledger, planned: Range) -> Stage:
     if reached is None:
         if ledger.last_run_at is not None:
             raise LifecycleError(
-                f"load {ledger.load!r} has added rows until now, and would make upserts: a table would lack what was "
-                f"loaded before; {ANEW}'earliest'"
+                f"load {ledger.load!r} only added rows until now, and would make upserts: the table would lack the "
+                f"rows that were loaded before; {ANEW}'earliest'"
             )
         return "first"
     here = all(reached.offsets.get(p, at) == at for p, at in planned.start.offsets.items())
@@ -72,9 +72,9 @@ def _check_replay(ledger: Ledger, planned: Range) -> None:
     beyond = [p.at(end) for p, end in ends.items() if end > max(offsets.get(p, 0), start[p])]
     if beyond:
         raise LifecycleError(
-            f"the replay goes to {', '.join(beyond[:SHOWN])}, and its table of upserts has come to "
-            f"{', '.join(p.at(offsets.get(p, 0)) for p in list(ends)[:SHOWN])}: a replay gives values anew of what was "
-            "loaded; ask for an earlier end, or let the load itself go on"
+            f"the replay goes to {', '.join(beyond[:SHOWN])}, but its table of upserts only has records up to "
+            f"{', '.join(p.at(offsets.get(p, 0)) for p in list(ends)[:SHOWN])}: a replay only repeats what was loaded; "
+            "ask for an earlier end, or let the load itself go on"
         )
     _check_begun(ledger, planned.start.offsets, "the replay goes back")
 
@@ -85,9 +85,9 @@ def check_reached(load: str, there: Place, seen: Survey) -> None:
     gone = [*seen.logs.parted, *(p for p, stands in there.offsets.items() if ends.get(p, stands) < stands)]
     for partition in gone:
         raise DataLossError(
-            f"load {load!r} makes upserts and has come to {partition.at(there.offsets[partition])}, and the log was "
-            f"truncated before that (an unclean election, a backup that was restored): its table has rows that Kafka "
-            f"has no more; {ANEW}'earliest'",
+            f"load {load!r} makes upserts and has loaded up to {partition.at(there.offsets[partition])}, but the log "
+            "was truncated before that (an unclean election, or a restored backup): its table has rows that Kafka "
+            f"lost; {ANEW}'earliest'",
             **partition._asdict(),
             offset=there.offsets[partition],
         )
@@ -112,8 +112,8 @@ def _check_begun(ledger: Ledger, offsets: Offsets, what: str) -> None:
     if before:
         at, there = (", ".join(p.at(each[p]) for p in before[:SHOWN]) for each in (ledger.begun, offsets))
         raise LifecycleError(
-            f"load {ledger.load!r} makes upserts and has begun at {at}: {what} to {there}, and of what is before "
-            f"its table has nothing; {ANEW}'earliest'"
+            f"load {ledger.load!r} makes upserts and began at {at}: {what} to {there}, but its table has nothing from "
+            f"before its beginning; {ANEW}'earliest'"
         )
 
 
@@ -125,15 +125,15 @@ def check_rewind(ledger: Ledger, place: Place, topics: Mapping[str, str]) -> Non
     ahead = [p.at(offset) for p, offset in place.offsets.items() if offset > known.get(p, offset)]
     if ahead:
         raise LifecycleError(
-            f"load {ledger.load!r} makes upserts and has come to {_already_loaded(known, place)}: with a move to "
-            f"{', '.join(ahead[:SHOWN])} its table would lack what is left out; {ANEW} there"
+            f"load {ledger.load!r} makes upserts and has loaded up to {_already_loaded(known, place)}: after a move to "
+            f"{', '.join(ahead[:SHOWN])} its table would lack the records in between; {ANEW} there"
         )
     _check_begun(ledger, place.offsets, "the ledger would go back")
     made_anew = [topic for topic, found in topics.items() if ledger.topics.get(topic, found) != found]
     if made_anew:
         raise LifecycleError(
             f"load {ledger.load!r} makes upserts, and topic {made_anew[0]!r} was deleted and created again: its table "
-            f"has rows of the former one, to which no order leads; {ANEW}'earliest'"
+            f"has rows of the old topic, which have no order with those of the new one; {ANEW}'earliest'"
         )
 
 

@@ -112,7 +112,7 @@ class AvroWriter:
                 append(None)
                 continue
             if data.tell() != len(payload):
-                errors[len(rows) - 1] = f"{len(payload) - data.tell()} bytes are left behind its end"
+                errors[len(rows) - 1] = f"{len(payload) - data.tell()} bytes are left after its end"
                 rows[-1] = None
         found, more = sound(
             rows, lambda some: converted(self.node.make(some), self.field, target, _logical), target.type
@@ -200,8 +200,8 @@ class _Schema:
             wide = WIDER.get(tuple(sorted(names)))
             if wide is None:
                 raise SettingError(
-                    f"an Avro union of several types has no column type, found {json.dumps(branches)}: only null and "
-                    "one other, int and long, float and double go together"
+                    f"an Avro union of several types has no column type, found {json.dumps(branches)}: a column takes "
+                    "null and one other type, int and long, or float and double"
                 )
             others = [_leaf(wide, wide)]
             if names[0] == "float":  # the first that takes a whole number, and it rounds
@@ -242,7 +242,9 @@ def _logical_type(schema: Mapping[str, Any], kind: str) -> tuple[list[Any], Any]
     if not isinstance(precision, int) or not 0 <= scale <= precision:
         return None
     if precision > MOST_DIGITS:
-        raise SettingError(f"an Avro decimal of {precision} digits has no column type: there are {MOST_DIGITS} at most")
+        raise SettingError(
+            f"an Avro decimal of {precision} digits has no column type: a column has at most {MOST_DIGITS} digits"
+        )
     return ["decimal", scale], pa.decimal128(precision, scale)
 
 
@@ -351,7 +353,9 @@ def _symbol(array: Any, known: Sequence[Any]) -> Any:
     there = pc.is_in(array, pa.array([*symbols, None], pa.string()))
     defaults = {more[1] if more else None for _, *more in known}
     if len(defaults) > 1 and not pc.all(there).as_py():
-        raise ValueError(f"a symbol is none of {symbols}, and of several topics it is not known whose default it gets")
+        raise ValueError(
+            f"a symbol is not one of {symbols}, and with several topics it is not known which default it gets"
+        )
     return pc.if_else(there, array, defaults.pop())
 
 

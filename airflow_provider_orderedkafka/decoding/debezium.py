@@ -70,7 +70,7 @@ def unwrap(batch: Any, unavailable: str = UNAVAILABLE) -> Any:
     if events.marked:  # without a key a delete says before, and its tombstone nothing
         apart = pc.or_(apart, pc.and_(tombs, key.is_null()))
     for topic, count in Counter(topics.filter(apart).to_pylist()).items():
-        _log.warning("left out %s of %r, no change of a row", counted(count, "record"), topic)
+        _log.warning("left out %s of %r: not a change of a row", counted(count, "record"), topic)
     made = {**rows, DELETED: gone, SOURCE: batch.column(SOURCE), ERROR: why}
     return pa.RecordBatch.from_pydict(made).filter(pc.invert(apart))
 
@@ -83,8 +83,8 @@ def _decoded(batch: Any, name: str) -> Any:
     column = batch.column(name)
     if not pa.types.is_struct(column.type):
         raise SettingError(
-            f"of change events key and value have to be decoded, with a column for each field, found {column.type} as "
-            f"the {name}: Rows(decode=Decode(key=..., value=...))"
+            f"key and value of change events must be decoded, with a column for each field, found {column.type} as the "
+            f"{name}: set rows=Rows(decode=Decode(key=..., value=...))"
         )
     return column
 
@@ -115,8 +115,8 @@ def _events(value: Any, topics: Any) -> _Events:
         return _flattened(value, fields, topics, heartbeats)
     if "after" not in rows or "op" not in fields:
         raise SettingError(
-            f"a change event has op and after, which has the row's columns, found {value.type}: name both, such as "
-            "Json('op string, after struct<id: long>')"
+            f"a change event needs the columns op and after, the row, found {value.type}: name both, as in Json('op "
+            "string, after struct<id: long>')"
         )
     op, after, apart = fields["op"], fields["after"], heartbeats
     for name in fields.keys() & {*ABOUT}:
@@ -149,7 +149,9 @@ def _rows(key: Any, events: _Events, gone: Any) -> dict[str, Any]:
         there = columns.get(name, own)
         columns[name] = pc.if_else(pc.and_(gone, own.is_valid()), _like(there, name, own), there)
     if taken := {DELETED, ERROR, SOURCE} & columns.keys():
-        raise SettingError(f"the table has a column {min(taken)!r}, which rows have by themselves: rename it")
+        raise SettingError(
+            f"the table has a column {min(taken)!r}, which every row of orderedkafka has: rename the column"
+        )
     return columns
 
 
@@ -169,22 +171,20 @@ def _unsaid(events: _Events, gone: Any) -> Iterator[tuple[Any, Any]]:
     op, there = events.op, pc.invert(gone)
     yield (
         pc.and_(op.is_null(), there),
-        "it does not say what was done, with one of c, u, r and d: leave its topic out, if it has no changes of rows; "
-        "or name the columns as they are written, in payload where schemas.enable is true, with __op where "
-        "ExtractNewRecordState has add.fields=op, which it needs if the topic may be another one than a table's",
+        "it has no op, which must be c, u, r or d: leave its topic out if it has no changes of rows; or name the "
+        "columns as they are written: in payload where schemas.enable is true, and with __op where "
+        "ExtractNewRecordState is used, which needs add.fields=op if some topics are not a table's",
     )
     yield (
         pc.equal(op, "t"),
-        "its table was emptied (op 't'), and no event says which rows that were: let the connector leave this out, as "
-        "it does by default (skipped.operations=t), and delete them where they were loaded",
+        "its table was emptied (op 't'), and no event says which rows it had: set skipped.operations=t, the "
+        "connector's default, and delete the rows where they were loaded",
     )
     said = pc.fill_null(op, "")
     known = pc.is_in(op, pa.array([*KNOWN, None], pa.string()))
-    why = pc.binary_join_element_wise("its op is ", said, ", and what that did is not known: c, u, r and d are", "")
+    why = pc.binary_join_element_wise("its op is ", said, ", and must be c, u, r or d", "")
     yield pc.invert(known), why
-    why = pc.binary_join_element_wise(
-        "its op is ", said, ", and it has no after, which is the row: name its columns", ""
-    )
+    why = pc.binary_join_element_wise("its op is ", said, ", and it has no after, the row: name its columns", "")
     yield pc.and_(there, events.after.is_null()), why
 
 
@@ -192,13 +192,13 @@ def _keyless(key: Any, events: _Events, rows: dict[str, Any], gone: Any) -> Iter
     """Where it is not known which row an event is of, and why."""
     yield (
         pc.and_(gone, pc.and_(key.is_null(), events.before.is_null())),
-        "a row was deleted, and neither a key nor before says which one: give the table a primary key, or the "
-        "connector message.key.columns",
+        "a row was deleted, and neither a key nor before says which one: give the table a primary key, or set the "
+        "connector's message.key.columns",
     )
     for name, own in _fields(key).items():
         yield (
             pc.and_(key.is_valid(), own.is_null()),
-            f"its key has no {name!r}, and the row is found by that: name the columns of keys as they are written, in "
+            f"its key has no {name!r}, by which the row is found: name the columns of keys as they are written, in "
             "payload where schemas.enable is true",
         )
         differs = pc.is_null(rows[name]) if pa.types.is_nested(own.type) else pc.not_equal(own, rows[name])
@@ -218,9 +218,9 @@ def _untold(rows: dict[str, Any], gone: Any, unavailable: str) -> Iterator[tuple
     for name, column in rows.items():
         yield (
             pc.and_(pc.invert(gone), _stands(column, marks, [*data])),
-            f"its column {name!r} has {unavailable!r}: the database did not tell a large value that stayed as it was. "
-            "Let it, in PostgreSQL with ALTER TABLE ... REPLICA IDENTITY FULL; or let the connector ask for it, with "
-            "its ReselectColumnsPostProcessor",
+            f"its column {name!r} has {unavailable!r}: the database does not send a large value that did not change. "
+            "Have it send all, in PostgreSQL with ALTER TABLE ... REPLICA IDENTITY FULL; or have the connector ask for "
+            "it, with its ReselectColumnsPostProcessor",
         )
 
 

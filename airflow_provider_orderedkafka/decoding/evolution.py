@@ -142,7 +142,8 @@ def _both(one: Any, other: Any) -> Any:
         )
     except ValueError as error:
         raise SettingError(
-            f"the schemas do not go together: {one.name!r} is {a} and {b} ({error}); load their topics apart"
+            f"the schemas do not fit together: {one.name!r} is {a} and {b} ({error}); load their topics with separate "
+            "loads"
         ) from error
     return one.with_type(kind.field(0).type).with_metadata({**_metadata(one), **meaning(*meanings)})
 
@@ -175,7 +176,7 @@ def clashes(writer: Any, reader: Any) -> list[str]:
         units = {_unit(each) for each in (*own, *known) if each[0] not in WITHOUT_UNIT}
         if known and not all(each in known for each in own) and len(units) > 1:
             was, read = (" or ".join(map(_unit, each)) for each in (own, known))
-            found.append(f"{name or 'it'!r} was written as {was}, and the columns have {read}")
+            found.append(f"{name or 'it'!r} was written as {was}, but the column is {read}")
     return found
 
 

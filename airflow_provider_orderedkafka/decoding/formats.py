@@ -139,7 +139,7 @@ class _Reader:
         """The next token, which is taken by going on to its end; None at the end of the text."""
         found = _TOKEN.match(self._text, self._at)
         if found is None and (rest := self._text[self._at :].strip()):
-            self.fail(f"{rest[0]!r} has no meaning here")
+            self.fail(f"{rest[0]!r} is not expected here")
         return found
 
     def fail(self, why: str) -> NoReturn:
@@ -197,7 +197,7 @@ class OfRegistry:
             raise SettingError(f"schema_changes must be 'add' or 'fail', found {self.schema_changes!r}")
         if self.subject is not None and self.registry is None:
             raise SettingError(
-                f"subject={self.subject!r} needs the registry that has it: name its connection, registry="
+                f"subject={self.subject!r} needs a registry: name the registry's connection with registry="
             )
 
 
@@ -213,7 +213,7 @@ class JsonDocument(OfRegistry):
         name = type(self).__name__
         if self.schema is None:
             if self.registry is None:
-                raise SettingError(f"{name} needs registry= or schema=: one of them has the schema")
+                raise SettingError(f"{name} needs a schema: give registry= or schema=")
             return
         try:
             found = json.loads(self.schema)
@@ -281,7 +281,7 @@ class Protobuf(OfRegistry):
         if not isinstance(self.descriptors, bytes | None):
             raise SettingError(f"Protobuf descriptors must be bytes, found {type(self.descriptors).__name__}")
         if self.descriptors is None and self.registry is None:
-            raise SettingError("Protobuf needs registry= or descriptors=: one of them has the schema")
+            raise SettingError("Protobuf needs a schema: give registry= or descriptors=")
 
 
 NEEDED: Final = {
@@ -315,8 +315,8 @@ Format = Json | Avro | JsonSchema | Protobuf
 
 
 @arguments(
-    max_bad_records="say it with rows=Rows(decode=..., bad_records=Allow(10, to='orders-dead'))",
-    dead_letters="say it with rows=Rows(decode=..., bad_records=Allow(10, to='orders-dead'))",
+    max_bad_records="set it with rows=Rows(decode=..., bad_records=Allow(10, to='orders-dead'))",
+    dead_letters="set it with rows=Rows(decode=..., bad_records=Allow(10, to='orders-dead'))",
 )
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decode:

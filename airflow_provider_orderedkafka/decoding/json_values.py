@@ -134,7 +134,7 @@ class JsonWriter:
 
     def _read(self, texts: Sequence[bytes]) -> Any:
         if not all(map(_is_object, texts)):
-            raise ValueError(f"it is no JSON object, found {texts[0][:40]!r}")
+            raise ValueError(f"it is not a JSON object, found {texts[0][:40]!r}")
         try:
             rows = _rows(texts, _readable(self.type))
         except pa.ArrowInvalid:
@@ -170,7 +170,7 @@ def _check_year(array: Any, _writer: Any, reader: Any) -> Any:
     if pa.types.is_timestamp(reader.type):
         first, last = (year.as_py() for year in pc.min_max(pc.utf8_slice_codeunits(array, 0, 4)).values())
         if first < NANOSECONDS[0] or last > NANOSECONDS[1]:
-            raise ValueError(f"a moment of the years {first} to {last} has more than six digits behind its seconds")
+            raise ValueError(f"a moment of the years {first} to {last} has seconds with more than six decimals")
     return pa.nulls(len(array), reader.type)
 
 

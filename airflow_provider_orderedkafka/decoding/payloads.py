@@ -77,12 +77,12 @@ def _framed(rows: list[int], where: bytes, head: bytes) -> Framed:
     if where == _IN_HEADER:
         return _of_header(rows, head)
     if len(head) < FRAME:
-        return Framed(rows, None, error=f"it ends after {len(head)} bytes: a schema's id is expected, and data")
+        return Framed(rows, None, error=f"it ends after {len(head)} bytes: a schema's id and data are expected")
     if head[0] != ID_MAGIC:
         return Framed(
             rows,
             None,
-            error=f"it begins with byte 0x{head[0]:02x}, and not with 0x00 and a schema's id: it was written without a "
+            error=f"it begins with byte 0x{head[0]:02x}, not with 0x00 and a schema's id: it was written without a "
             "registry",
         )
     return Framed(rows, int.from_bytes(head[1:FRAME], "big"))
@@ -168,8 +168,8 @@ class PayloadDecoder:
             array, errors = writer.read(payloads, group.data, group.indexes, self.field)
         if errors and self._changed(group.schema):
             raise SchemaChangedError(
-                f"records of schema {group.schema} do not fit the columns of {self.column}s, and other ones were "
-                "registered while they were loaded; run again, and they are the columns"
+                f"records of schema {group.schema} do not fit the columns of {self.column}s, and newer schemas were "
+                "registered during the load; run again, and the columns are those of the newest"
             )
         return array, errors
 
@@ -195,10 +195,12 @@ class PayloadDecoder:
         gained = not set(fields).isdisjoint(new_fields(columns, self.field))
         foreign = newest is not None and isinstance(schema, int) and schema > newest
         if self.format.schema_changes == "fail" and (gained or foreign):
-            raise SettingError(f"{what}, and schema_changes='fail': add it to the reader's schema, or set 'add'")
+            raise SettingError(
+                f"{what}, and schema_changes='fail': add it to the reader's schema, or set schema_changes='add'"
+            )
         if gained:
             raise SchemaChangedError(
-                f"{what}: it was registered while they were loaded; run again, and it becomes a column"
+                f"{what}: the schema was registered during the load; run again, and the field becomes a column"
             )
         if foreign:
             raise NoSchemaError(
@@ -273,8 +275,8 @@ def _given(form: Format) -> Writer | None:
 def _writer(form: Format, registered: Registered) -> Writer:
     if registered.kind != KINDS[form.kind]:
         raise SettingError(
-            f"schema {registered.id} in the registry is {registered.kind}, and the format is {form.kind}: use the "
-            "other format, or name another subject"
+            f"schema {registered.id} in the registry is {registered.kind}, but the format is {form.kind}: use the "
+            "registry's format, or name another subject"
         )
     if isinstance(form, Avro):
         return AvroWriter.of(registered.text, *(text for _, text in registered.references))
@@ -305,8 +307,8 @@ def _writer_of_schema(form: Protobuf) -> Writer:
     found = _given(form)
     if found is None:
         raise SettingError(
-            "the registry gives the source of a Protobuf schema and not its descriptors: give what `protoc "
-            "--include_imports --descriptor_set_out` writes with descriptors="
+            "the registry gives the source of a Protobuf schema, not its descriptors: with descriptors=, give what "
+            "`protoc --include_imports --descriptor_set_out` writes"
         )
     return found
 
@@ -375,6 +377,6 @@ def check_installed(decode: Decode) -> None:
     if missing:
         raise SettingError(
             f"decoding needs {' and '.join(missing)}, which this Python ({sys.executable}) does not have: pip install "
-            "'airflow-provider-orderedkafka[decode]' in Airflow's environment; where Spark runs without it, install "
-            "what `orderedkafka bundle bundle.zip --requirements requirements.txt` writes down"
+            "'airflow-provider-orderedkafka[decode]' in Airflow's environment; where Spark runs in another "
+            "environment, install what `orderedkafka bundle bundle.zip --requirements requirements.txt` writes down"
         )

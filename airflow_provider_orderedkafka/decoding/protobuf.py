@@ -236,7 +236,7 @@ def _leaf(array: Any, writer: Any, reader: Any) -> Any:
     bits = _UNSIGNED.get(known[0][0])
     low, high = (each.as_py() for each in pc.min_max(found).values()) if bits else (0, 0)
     if bits and not 0 <= low <= high < 2**bits:
-        raise ValueError(f"{low if low < 0 else high} is no number of {bits} bits without a sign")
+        raise ValueError(f"{low if low < 0 else high} is not an unsigned number of {bits} bits")
     return found
 
 
@@ -246,7 +246,7 @@ def _symbols(array: Any, enums: list[Any]) -> Any:
         return array
     names = {number: name for kind, *more in enums if kind == "enum" for number, name in more[0]}
     if not names:
-        raise ValueError(f"{array.type} cannot be read as a text")
+        raise ValueError(f"{array.type} cannot be read as text")
     encoded = cast(array, pa.int32()).dictionary_encode()
     found = [names.get(number, str(number)) for number in encoded.dictionary.to_pylist()]
     return pa.array(found, pa.string()).take(encoded.indices)

@@ -138,7 +138,8 @@ class Registry:
             # By name: which HTTP client is beneath depends on the version.
             if {each.__name__ for each in type(error).__mro__} & {"TransportError", "RequestError", "HTTPError"}:
                 raise UnreachableError(
-                    f"{self.name} does not answer: {masked(str(error))}; is 'url' right, and is it up?"
+                    f"{self.name} does not answer: {masked(str(error))}; check that 'url' is right, and that the "
+                    "registry is up"
                 ) from error
             raise
 
@@ -173,8 +174,8 @@ def _client(registry: Registry) -> Any:
     except ImportError as error:
         raise SettingError(
             f"decoding with a schema registry needs more packages ({error}): pip install "
-            "'airflow-provider-orderedkafka[decode]' in Airflow's environment; where Spark runs without it, install "
-            "what `orderedkafka bundle bundle.zip --requirements requirements.txt` writes down"
+            "'airflow-provider-orderedkafka[decode]' in Airflow's environment; where Spark runs in another "
+            "environment, install what `orderedkafka bundle bundle.zip --requirements requirements.txt` writes down"
         ) from error
     try:
         return SchemaRegistryClient.new_client(

@@ -138,9 +138,9 @@ def _check_versions(spark: InstalledSpark, submission: Submission) -> None:
         needed, there = (minor, spark.minor) if minor else (found["major"], spark.major)
         if (needed, found["scala"]) != (there, spark.scala):
             raise SettingError(
-                f"packages: {found[0]!r} is for Spark {needed} and Scala {found['scala']}, and this is {spark}: "
-                f"{spark.advice(_KINDS[found['name']])}; or name, with spark_binary=, the spark-submit of a Spark that "
-                "this package is for"
+                f"packages: {found[0]!r} is for Spark {needed} and Scala {found['scala']}, but this is {spark}: "
+                f"{spark.advice(_KINDS[found['name']])}; or set spark_binary= to the spark-submit of a Spark that this "
+                "package is for"
             )
 
 

@@ -92,7 +92,7 @@ def _check_shape(what: str, function: ast.FunctionDef) -> None:
     if len(needed) > 1 or (needed and needed[0] not in placed) or not (placed or given.vararg):
         found = f"it needs {', '.join(needed)}" if needed else "it takes none"
         raise SettingError(
-            f"{what}: {function.name!r} is called with the rows alone, and {found}: let it take one argument, and give "
+            f"{what}: {function.name!r} is called with the rows alone, but {found}: let it take one argument, and give "
             "others defaults"
         )
     inside = list(_own_nodes(function))
@@ -211,9 +211,9 @@ def _defaults(submission: Submission, secret: str, environment: Mapping[str, str
     beside = None if program is None else Path(program).resolve().parents[1]
     if beside is None or not (beside / "jars").is_dir():
         raise SettingError(
-            f"Spark's setting {secret!r} is a secret, which goes into a private file instead of {DEFAULTS}, and where "
-            f"{submission.spark_binary!r} has that is not known: set SPARK_HOME or SPARK_CONF_DIR in the worker's "
-            "environment, or name a file of settings with properties_file="
+            f"Spark's setting {secret!r} is a secret, which goes into a private copy of {DEFAULTS}, but "
+            f"{submission.spark_binary!r} does not show where that file is: set SPARK_HOME or SPARK_CONF_DIR in the "
+            "worker's environment, or name a file of settings with properties_file="
         )
     return beside / "conf" / DEFAULTS
 

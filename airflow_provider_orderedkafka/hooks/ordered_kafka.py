@@ -75,7 +75,7 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
             return {**self.config, RESOLVER: MSK}
         raise SettingError(
             f"connection {self.kafka_config_id!r} takes its tokens from a callback of Airflow's, which cannot travel "
-            f"to Spark: name a function that Spark's Python can import in its extra, {{{RESOLVER!r}: "
+            f"to Spark: in its extra, name a function that Spark's Python can import, {{{RESOLVER!r}: "
             f"'package.module:function'}}; it is called with the settings and returns {{{OAUTH!r}: a callback}}"
         )
 

@@ -33,10 +33,10 @@ FLAGS = {**{name: f"--{name.replace('_', '-')}" for name in _FLAGGED}, "yarn_que
 
 @arguments(
     java_class="the application is a Python program, which has no main class",
-    track_driver_via_k8s_api="spark-submit itself waits for the driver's pod, and a task that is ended ends the pod",
+    track_driver_via_k8s_api="spark-submit itself waits for the driver's pod, and ending the task ends the pod",
     **dict.fromkeys(
         ("yarn_track_via_rm_api", "yarn_rm_auth", "status_poll_interval"),
-        "spark-submit itself waits for the application on YARN, and its exit code says how that ended",
+        "spark-submit itself waits for the application on YARN, and its exit code says how the application ended",
     ),
     **dict.fromkeys(
         ("durable", "reconnect_on_retry"), "a retry starts the next attempt, which goes on where the last one stopped"
@@ -215,7 +215,7 @@ def _wrongs(submission: Submission, extra: Mapping[str, Any], *, named: bool) ->
     mode, wait = submission.deploy_mode, submission.wait
     waits = str(submission.conf.get(wait, "true")).strip()
     return [
-        ("spark-home" in extra, f"'spark-home' is not heeded: put one of {BINARIES} on the worker's PATH"),
+        ("spark-home" in extra, f"'spark-home' is not used: put one of {BINARIES} on the worker's PATH"),
         (
             not named and submission.spark_binary not in BINARIES,
             f"'spark-binary' must be one of {BINARIES}, found {submission.spark_binary!r}; spark_binary= of "
@@ -229,7 +229,7 @@ def _wrongs(submission: Submission, extra: Mapping[str, Any], *, named: bool) ->
         ),
         (
             submission.clustered and waits.lower() != "true",
-            f"the task has to know how the application ended, so spark-submit has to wait for it, found {wait}="
+            f"spark-submit must wait for the application, so that the task knows how it ended, found {wait}="
             f"{waits!r} in conf: leave it out",
         ),
     ]

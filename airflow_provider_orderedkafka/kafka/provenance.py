@@ -79,7 +79,7 @@ class Provenance(NamedTuple):
     def __str__(self) -> str:
         if self.source is None or self.offset is None:
             return f"a row without a source (range {self.range_id})"
-        row = f"row {self.ordinal} of it, " if self.ordinal > 0 else ""
+        row = f"row {self.ordinal} of this record, " if self.ordinal > 0 else ""
         return f"{self.source.at(self.offset)} ({row}order time {self.order_time} ms, range {self.range_id})"
 
 
@@ -121,7 +121,8 @@ def located(value: bytes, at: int) -> tuple[int, int, int, int, bytes]:
     """Ordinal, partition, offset, order time and topic of a header whose range's id ends at this byte."""
     if value[0] != VERSION:
         raise DocumentError(
-            f"the header {HEADER!r} has version {value[0]!r}, this release reads {VERSION}; use the one that wrote it"
+            f"the header {HEADER!r} has version {value[0]!r}, but this release reads {VERSION}: use the release that "
+            "wrote it"
         )
     ordinal, partition, offset, time = AFTER_PREFIX.unpack_from(value, at)
     return ordinal, partition, offset, time, value[at + AFTER_PREFIX.size :]

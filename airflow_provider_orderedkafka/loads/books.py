@@ -19,7 +19,7 @@ from ..core.lifecycle import (
     of_another_airflow,
     status_of,
 )
-from ..core.next_range import limit_spent
+from ..core.next_range import limit_reached
 from ..core.notation.spelling import counted, shown_duration
 from ..core.notation.starts import Moment
 from ..core.notation.subscriptions import Assigned, Subscription, lacking
@@ -53,7 +53,7 @@ def _lines(loaded: Range) -> Iterator[str]:
     partitions = f"{len(filled):,} of {counted(len(spans), 'partition')}"
     yield f"range {loaded.id}: {counted(loaded.offsets, 'offset')} in {partitions}"
     yield f"  planned at  {Moment(loaded.planned_at)}"
-    yield f"  order time  {'the beginning' if begin < 0 else Moment(begin)} to {'its end' if end < 0 else Moment(end)}"
+    yield f"  times       {'the beginning' if begin < 0 else Moment(begin)} to {'its end' if end < 0 else Moment(end)}"
     yield from (f"  {p}  {start:,} to {end:,}: {counted(end - start, 'offset')}" for p, start, end in filled[:SHOWN])
     if len(filled) > SHOWN:
         yield f"  and {counted(len(filled) - SHOWN, 'more partition')}"
@@ -163,8 +163,8 @@ class Books:
             range_id = ledger.open.range_id
         if ledger is None or range_id is None:
             raise LifecycleError(
-                f"no range of load {self.store.load!r} is open for {self.run}: let its resolve task run, clear it if "
-                "it was marked success by hand"
+                f"no range of load {self.store.load!r} is open for {self.run}: run its resolve task first; if that was "
+                "marked success by hand, clear it"
             )
         return range_id, ledger
 
@@ -251,9 +251,9 @@ def check_chosen(ledger: Ledger, subscription: Subscription) -> None:
         return
     was, now = ("chosen partitions", "whole topics") if ledger.chosen else ("whole topics", "chosen partitions")
     raise LifecycleError(
-        f"load {ledger.load!r} has loaded {was} until now, and topics= names {now} ({subscription}): where the others "
-        "begin is not known. Give the load another name; or say where all begin, with `orderedkafka ledger rewind "
-        f"{ledger.load} --to latest --reason ...` or another place"
+        f"load {ledger.load!r} has loaded {was} until now, and topics= names {now} ({subscription}): the ledger does "
+        "not say where the others begin. Give the load another name; or set where all begin, with `orderedkafka ledger "
+        f"rewind {ledger.load} --to latest --reason ...` or another place"
     )
 
 
@@ -277,8 +277,8 @@ def wait(books: Books, ledger: Ledger, row_limit: int | None) -> Verdict | None:
     if found is not None:
         mine = books.decide(found, Step.RESOLVE) is not Action.SKIP
         return Verdict(run=mine, reason=f"nothing to wait for: {found.sentence}", skip=not mine)
-    spent = limit_spent(ledger, row_limit)
-    return None if spent is None else Verdict(run=False, reason=spent, skip=True)
+    reached = limit_reached(ledger, row_limit)
+    return None if reached is None else Verdict(run=False, reason=reached, skip=True)
 
 
 def opened(books: Books, ledger: Ledger) -> RangeStatus | None:
@@ -298,15 +298,16 @@ def _at_home(books: Books, ledger: Ledger, home: Home | None, subscription: Subs
     dag, file = ("", "") if home is None else (home.dag, home.file)
     if ledger.home_dag not in {None, dag or None}:
         raise LifecycleError(
-            f"load {ledger.load!r} belongs to DAG {ledger.home_dag!r}{_of(ledger.home_file)}, DAG {dag!r}{_of(file)} "
-            f"cannot load incrementally under the same name: name the load differently, or, when the DAG was renamed, "
+            f"load {ledger.load!r} belongs to DAG {ledger.home_dag!r}{_of(ledger.home_file)}: DAG {dag!r}{_of(file)} "
+            "cannot load incrementally under the same name. Give the load another name; or, if the DAG was renamed, "
             f"{_way_out(ledger, 'renamed')}"
         )
     if home is not None and ledger.home_file not in {"", file} and home.is_elsewhere(ledger.home_file):
         raise LifecycleError(
-            f"load {ledger.load!r} of DAG {dag!r} is defined by two files, {ledger.home_file!r} and {file!r}: "
-            "the settings of whichever Airflow parsed last would count. Delete one of them, or give DAG and load in it "
-            f"names of their own; if {ledger.home_file!r} does not define it any more, {_way_out(ledger, 'moved')}"
+            f"load {ledger.load!r} of DAG {dag!r} is defined by two files, {ledger.home_file!r} and {file!r}: the "
+            "settings of the file that Airflow parsed last would count. Delete one of the files, or give the DAG and "
+            f"the load in it names of their own; if {ledger.home_file!r} does not define it any more, "
+            f"{_way_out(ledger, 'moved')}"
         )
     chosen = isinstance(subscription, Assigned)
     at_home = replace(ledger, home_dag=dag or None, home_file=file or ledger.home_file, chosen=chosen)
@@ -321,6 +322,6 @@ def _of(file: str) -> str:
 
 def _way_out(ledger: Ledger, reason: str) -> str:
     return (
-        f"let the ledger move with `orderedkafka ledger rewind {ledger.load} --to current --reason {reason}`, or by a "
-        "rewind to 'current' in the form of its operations"
+        f"let this DAG take the ledger over with `orderedkafka ledger rewind {ledger.load} --to current --reason "
+        f"{reason}`, or with a rewind to 'current' in the form of the ledger's operations"
     )

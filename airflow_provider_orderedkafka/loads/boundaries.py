@@ -62,8 +62,8 @@ class Decider:
             return found
         if found is None and self.store.intervals().touch(time):
             raise LifecycleError(
-                f"the boundary at {Moment(time)} of load {self.store.load!r} was decided for an interval on its other "
-                f"side, and is not among the {KEPT:,} that are kept: load what lies on this side with a replay"
+                f"the boundary at {Moment(time)} of load {self.store.load!r} was decided for a neighbouring interval, "
+                f"and is not among the last {KEPT:,} that are kept: load this interval's records with a replay"
             )
         sight = self._ripe(time)
         decided = Boundary(time, self._between(sight, time), sight.seen.found.ids, self.now())
@@ -89,8 +89,8 @@ class Decider:
             if self._whole(found) and decided.time in named:
                 return found
         raise LedgerChangedError(
-            f"the boundary at {Moment(decided.time)} of load {self.store.load!r} is being decided by several runs "
-            "at once, which overwrite each other: try again; the decision that is stored then holds"
+            f"the boundary at {Moment(decided.time)} of load {self.store.load!r} is being decided by several runs at "
+            "once, which overwrite each other: try again, and the decision that is stored by then holds"
         )
 
     def _ripe(self, time: int) -> Sight:
@@ -98,17 +98,17 @@ class Decider:
         left = time + grace - self.now()
         if left > 0:
             raise NotYetError(
-                f"the boundary at {Moment(time)} of load {self.store.load!r} is decided "
-                f"{format_duration(grace)} after it, in {format_duration(left)}"
+                f"the boundary at {Moment(time)} of load {self.store.load!r} is decided {format_duration(grace)} after "
+                f"that time, in {format_duration(left)}"
             )
         before = max((each for each in self.store.boundaries() if each < time), default=None)
         sight = self.look(NO_FLOOR if before is None else Floor(before))
         cut = cut_time(sight.seen, replace(self.terms, end_time=time))
         if cut is not None and cut < time:
             raise NotYetError(
-                f"the boundary at {Moment(time)} of load {self.store.load!r} cannot be decided yet: a transaction "
-                f"that began before it and is open may still commit older records; it is decided without them "
-                f"{format_duration(self.terms.transaction_wait)} after it (transaction_wait)"
+                f"the boundary at {Moment(time)} of load {self.store.load!r} cannot be decided yet: an open "
+                "transaction that began before that time may still commit older records; the boundary is decided "
+                f"without them {format_duration(self.terms.transaction_wait)} after that time (transaction_wait)"
             )
         return sight
 
@@ -188,8 +188,8 @@ def interval(begin: Boundary, end: Boundary, topics: Mapping[str, str]) -> tuple
         for was in (begin.topics[topic], end.topics[topic]):
             if was != now:
                 raise TopicChangedError(
-                    f"{created_again(topic, was, now)}, so what lies between {Moment(begin.time)} and "
-                    f"{Moment(end.time)} cannot be told; load the new topic under another name, or from a later "
+                    f"{created_again(topic, was, now)}, so the offsets between {Moment(begin.time)} and "
+                    f"{Moment(end.time)} are not known; load the new topic under another name, or from a later "
                     "interval on",
                     topic=topic,
                 )
@@ -212,7 +212,7 @@ def check_interval(store: LedgerStore, loaded: Range) -> None:
         if wrong:
             raise LifecycleError(
                 f"the boundary at {Moment(place.floor.time)} of load {store.load!r} was decided by two runs at the "
-                f"same moment, and range {loaded.id!r} was loaded with the one that does not hold: it has "
-                f"{listed(wrong)}. What lies between these offsets is in no interval, or in two: load what is "
-                "missing with a replay of just these offsets, then mark this task success"
+                f"same moment, and range {loaded.id!r} was loaded with the decision that was overwritten: it has "
+                f"{listed(wrong)}. The records between these offsets are in no interval, or in two: load those that "
+                "are missing with a replay of just these offsets, then mark this task success"
             )

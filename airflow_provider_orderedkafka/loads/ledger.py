@@ -150,8 +150,8 @@ class LedgerStore:
         ledger, claims = self.ledger(), self._read(Claims, "claims")
         if ledger is None and claims is None:
             raise LifecycleError(
-                f"load {self.load!r} has no books here, so which of its ranges are open is not known: its first run "
-                f"writes them; if it has run, name the ledger= that it has"
+                f"load {self.load!r} has no documents here, so its open ranges are not known: its first run writes "
+                "them; if it has run already, name the ledger= that it has"
             )
         books = (ledger, *(self.claim(key) for key in (claims or Claims()).keys))
         return [self._opened(book.open.range_id) for book in books if book is not None and book.open is not None]
@@ -159,9 +159,9 @@ class LedgerStore:
     def _opened(self, range_id: str) -> Range:
         if (found := self.range(range_id)) is None:
             raise LifecycleError(
-                f"range {range_id!r} of load {self.load!r} is open, but its document is gone: since when it is open is "
-                f"not known; end it first, with `orderedkafka ledger abandon {self.load} --reason ...` if the ledger "
-                "has it"
+                f"range {range_id!r} of load {self.load!r} is open, but its document is gone, and with it the time "
+                "since when it is open: end it first; if it is the ledger's own, abandon it with `orderedkafka ledger "
+                f"abandon {self.load} --reason ...`"
             )
         return found
 
@@ -338,9 +338,9 @@ class LedgerStore:
         if text is not None and key == LEDGER and "moved_to" in json.loads(text):
             to = Moved.from_text(text).moved_to
             raise LifecycleError(
-                f"the ledger of load {self.load!r} was moved to {to!r}: go on there, {setting_for(to)} in its "
-                f"OrderedLoad; if the move was interrupted, let it end with `orderedkafka ledger move {self.load} "
-                f"--to {to}`"
+                f"the ledger of load {self.load!r} was moved to {to!r}: continue there, {setting_for(to)} in its "
+                f"OrderedLoad; if the move was interrupted, finish it with `orderedkafka ledger move {self.load} --to "
+                f"{to}`"
             )
         return None if text is None else kind.from_text(text)
 
@@ -465,7 +465,9 @@ class Revisions:
         try:
             return json.loads(text)["value"]
         except (ValueError, TypeError, KeyError) as error:
-            raise DocumentError(f"{key!r} in {self._state.location!r} is no revision, found {text[:80]!r}") from error
+            raise DocumentError(
+                f"{key!r} in {self._state.location!r} is not a revision, found {text[:80]!r}"
+            ) from error
 
 
 def _name(key: str, number: int) -> str:

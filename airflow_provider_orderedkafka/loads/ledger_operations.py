@@ -36,7 +36,7 @@ class Person:
 
     def __post_init__(self) -> None:
         if not self.reason.strip():
-            raise SettingError("a reason is missing: say in a few words why, it is kept with the ledger")
+            raise SettingError("a reason is missing: say why in a few words, which are kept with the ledger")
 
 
 def ledger_of(store: LedgerStore) -> Ledger:
@@ -44,7 +44,7 @@ def ledger_of(store: LedgerStore) -> Ledger:
     ledger = store.ledger()
     if ledger is None:
         raise LifecycleError(
-            f"load {store.load!r} has no ledger yet: its first run writes it; if it was lost, take it up again with "
+            f"load {store.load!r} has no ledger yet: its first run writes it; if the ledger was lost, restore it with "
             f"`orderedkafka ledger restore {store.load} --reason ...`"
         )
     return ledger
@@ -84,9 +84,9 @@ def preview_of_abandon(ledger: Ledger) -> str:
     if ledger.open is None:
         return f"load {ledger.load} has no open range"
     return (
-        f"load {ledger.load} gives up its open range: {_opened(ledger)}\n"
-        f"The ledger stays at revision {ledger.revision}, and the next run loads these offsets again, with what is set "
-        "then; what was written stays written."
+        f"load {ledger.load} abandons its open range: {_opened(ledger)}\nThe ledger stays at revision "
+        f"{ledger.revision}, and the next run loads these offsets again, with the settings that it has. Rows that were "
+        "written stay."
     )
 
 
@@ -189,8 +189,8 @@ def restore(
         raise LifecycleError(_owned(store.load, before.open))
     if before is not None and before.reached is not None and mirrored.reached is None:
         raise LifecycleError(
-            f"load {store.load!r} makes upserts, and its mirror does not say how far its table has come: bring the "
-            f"ledger back from a backup; or {ANEW}'earliest'"
+            f"load {store.load!r} makes upserts, and its mirror does not say how far its table has come: restore the "
+            f"ledger from a backup; or {ANEW}'earliest'"
         )
     base = before or lifecycle.first_look(
         store.load, instance=mirrored.instance, home_dag=None, place=mirrored.place, topics=topics, now=person.now
@@ -241,8 +241,8 @@ def _check_free(target: LedgerStore, to: str) -> None:
     found = [] if target.moved() is not None else [key for key in target.kept() if key != "watch"]
     if found:
         raise LifecycleError(
-            f"{to!r} has books of load {target.load!r} already ({', '.join(map(repr, found[:SHOWN]))}): one of the two "
-            "must not be gone on from. Name another location, or delete the one that is outdated"
+            f"{to!r} already has documents of load {target.load!r} ({', '.join(map(repr, found[:SHOWN]))}): only one "
+            "of the two may be continued. Name another location, or delete the outdated documents"
         )
 
 
@@ -290,8 +290,8 @@ def _starts_over(was: Floor, place: Place) -> list[str]:
     if not anew:
         return []
     return [
-        f"Order times begin anew in {counted(len(anew), 'partition')}: until now none was before {_floor(was)}, and "
-        "records there that are older will not be flagged as late. Other partitions go on as they were."
+        f"Order times start over in {counted(len(anew), 'partition')}: until now none was before {_floor(was)}, and "
+        "older records there will not be flagged as late. Other partitions do not change."
     ]
 
 

@@ -59,8 +59,8 @@ def _change(loaded: Range, before: Job | None, now: Job) -> str:
 
 def _refusal(loaded: Range, change: str, checkpoint: str) -> str:
     return (
-        f"range {loaded.id!r} of load {loaded.load!r} was begun with other settings, and rows may be written already "
-        f"(a batch is noted in {checkpoint!r}): {change}. Set it back and clear this task to finish the range; or "
+        f"range {loaded.id!r} of load {loaded.load!r} was started with other settings, and some rows may be written "
+        f"already ({checkpoint!r} has a batch): {change}. Change that back and clear this task to finish the range; or "
         f"{way_out(loaded)}"
     )
 
@@ -151,10 +151,10 @@ def load(
 
 def _lost(loaded: Range, opened: Open, place: str, machine: str) -> str:
     return (
-        f"attempt {opened.attempt} of range {loaded.id!r} was begun on machine {opened.machine!r}, and this is "
-        f"{machine!r}: its state should be at {place!r}, and is not there. What it has written cannot be known, and "
-        f"another attempt would write it again. Bring the state back, or run this task where it is; name a checkpoint= "
-        f"that all workers and Spark reach; or {way_out(loaded)}"
+        f"attempt {opened.attempt} of range {loaded.id!r} ran on machine {opened.machine!r}, and this is {machine!r}: "
+        f"its state should be at {place!r}, but is not there. Without that state, another attempt would write the same "
+        "rows again. Bring it back, or run this task on the machine that has it; name a checkpoint= that all workers "
+        f"and Spark reach; or {way_out(loaded)}"
     )
 
 
@@ -217,7 +217,7 @@ class LateReport:
     def sentence(self) -> str:
         return (
             f"up to {counted(self.more, 'row')} of range {self.outcome.range_id!r}, committed at revision "
-            f"{self.outcome.revision}, may be doubled: an attempt that was overtaken has left word since"
+            f"{self.outcome.revision}, may be doubled: an earlier attempt has reported them since"
         )
 
 

@@ -106,9 +106,9 @@ class GroupMirror:
     def _ahead(self, found: Mirrored, ledger: Ledger) -> str:
         return (
             f"the ledger of load {self._load!r} is at revision {ledger.revision}, its mirror in consumer group "
-            f"{self._group} at {found.revision}: the ledger fell back, by a restored database perhaps. Go on "
-            f"from the mirror with `orderedkafka ledger restore {self._load} --reason ...`, or from the ledger after "
-            "deleting the group"
+            f"{self._group} at {found.revision}: the ledger is older than its mirror, perhaps by a restored database. "
+            f"To continue from the mirror, run `orderedkafka ledger restore {self._load} --reason ...`; to continue "
+            "from the ledger, delete the group"
         )
 
 

@@ -12,11 +12,11 @@ from types import MappingProxyType
 from typing import Any
 
 from ..core.batches import WINDOW, Planned, needs_sample, size_of, window
-from ..core.codec import encode, for_programs
+from ..core.codec import for_programs, moment
 from ..core.documents import Ledger, Range
 from ..core.lifecycle import first_look as imagined
 from ..core.lifecycle import joined, status_of
-from ..core.next_range import NothingToLoad, Survey, limit_spent
+from ..core.next_range import NothingToLoad, Survey, limit_reached
 from ..core.notation.spelling import counted, listed
 from ..core.notation.starts import Moment, Start
 from ..core.notation.subscriptions import lacking
@@ -88,7 +88,8 @@ class Preview:
         if isinstance(planned, NothingToLoad):
             return "\n".join([*lines, f"range     none: {planned.reason}", *self._partitions()])
         time = planned.end.floor.lowest
-        lines += [f"range     {planned.reason}", f"cut       {Moment(time) if time >= 0 else 'none'}"]
+        lines += [f"range     {planned.reason}"]
+        lines += [f"times     up to {Moment(time)}"] if time >= 0 else []
         return "\n".join([*lines, *self._partitions(), *_in_batches(planned, self.batches)])
 
     @property
@@ -108,14 +109,14 @@ class Preview:
     def to_json(self) -> dict[str, Any]:
         """For programs."""
         planned = self.planned
-        found = {
+        return {
             "load": self.load,
             "revision": self.revision,
             "starts": self.verdict.run and self.error is None,
             "reason": self.verdict.reason,
-            "due": self.verdict.due,
+            "due": moment(self.verdict.due),
             "error": None if self.error is None else str(self.error),
-            "range": planned.to_value() if isinstance(planned, Range) else None,
+            "range": planned.for_programs() if isinstance(planned, Range) else None,
             "why": planned.reason,
             "remarks": list(self.remarks),
             "partitions": [
@@ -123,15 +124,14 @@ class Preview:
                     **part.partition._asdict(),
                     "start": part.start,
                     "end": part.end,
-                    "first": part.times[0],
-                    "last": part.times[1],
+                    "first": moment(part.times[0]),
+                    "last": moment(part.times[1]),
                     "special": list(part.special),
                 }
                 for part in self.parts
             ],
-            "batches": [encode(each) for each in self.batches],
+            "batches": for_programs(self.batches),
         }
-        return dict(for_programs(found))
 
 
 def preview(config: KafkaConfig, terms: Terms, store: LedgerStore | None, now: int) -> Preview:
@@ -174,9 +174,9 @@ def _with_first_looks(
 
 
 def _next(brokers: Brokers, terms: Terms, ledger: Ledger, now: int) -> Preview:
-    spent = limit_spent(ledger, terms.row_limit)
-    if spent is not None:
-        return Preview(terms.load, ledger.revision, Verdict(run=False, reason=spent, skip=True), NothingToLoad(spent))
+    why = limit_reached(ledger, terms.row_limit)
+    if why is not None:
+        return Preview(terms.load, ledger.revision, Verdict(run=False, reason=why, skip=True), NothingToLoad(why))
     try:
         seen = survey(brokers, terms, now, ledger.place)
     except UnknownTopicError as error:

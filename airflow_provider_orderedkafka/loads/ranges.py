@@ -23,7 +23,7 @@ from ..core.next_range import (
     check_logs,
     deleted_at,
     least,
-    limit_spent,
+    limit_reached,
     new_range,
     next_place,
     place_at,
@@ -114,8 +114,8 @@ def plan(
 
     `most` is what this run was asked for; the smaller one of that and of what the load allows counts.
     """
-    if spent := limit_spent(ledger, terms.row_limit):
-        return NothingToLoad(spent)
+    if reached := limit_reached(ledger, terms.row_limit):
+        return NothingToLoad(reached)
     return plan_of(kafka, terms, ledger, look_at(kafka, terms, ledger, now, always=True), name=name, most=most)
 
 
@@ -218,8 +218,8 @@ def _check_still_there(store: LedgerStore, terms: Terms, found: Discovery, times
         for topic in () if boundary is None else boundary.topics:
             if topic not in found.ids and reads(terms.subscription, topic):
                 raise UnknownTopicError(
-                    f"topic {topic!r} is not among what is read any more, and the boundary at {Moment(time)} of load "
-                    f"{store.load!r} knows it: {terms.way_out.left_out.format(topic=topic)}",
+                    f"topic {topic!r} is not read any more, but the boundary at {Moment(time)} of load {store.load!r} "
+                    f"has it: {terms.way_out.left_out.format(topic=topic)}",
                     topic=topic,
                 )
 
@@ -238,8 +238,8 @@ def sight(kafka: Kafka, terms: Terms, now: int, floor: Floor = NO_FLOOR) -> Sigh
 def _check_all_there(deleted: Deleted, between: str) -> None:
     for partition, start in deleted.maybe.items():
         raise DataLossError(
-            f"the interval {between} may not find all records: {deleted.remarks[0]}. Load what is there with "
-            "on_data_loss='count'; or begin with an interval that the topic still has as a whole",
+            f"the interval {between} may lack records: {deleted.remarks[0]}. Load the rest with on_data_loss='count'; "
+            "or begin with a later interval, of which the topic still has all records",
             **partition._asdict(),
             offset=start,
         )
@@ -283,8 +283,8 @@ def _check_there(terms: Terms, between: str, start: ResolvedStart) -> None:
         return
     partition, offset = next(iter(deleted.maybe.items()))
     raise DataLossError(
-        f"the replay {between} may not find all records: {deleted.remarks[0]}; ask for a later start, for "
-        "offsets, or for 'earliest', all that is there; or have losses counted, with on_data_loss='count'",
+        f"the replay {between} may lack records: {deleted.remarks[0]}; ask for a later start, for offsets, or for "
+        "'earliest', all that is there; or count them as lost with on_data_loss='count'",
         **partition._asdict(),
         offset=offset,
     )
@@ -301,7 +301,7 @@ def _check_size(terms: Terms, between: str, offsets: int) -> None:
 def _ahead(end: Start, now: int) -> list[str]:
     if not isinstance(end, Moment) or end.time <= now:
         return []
-    return [f"the end is in the future: what is written after {Moment(now)} is not loaded, whatever its time"]
+    return [f"the end is in the future: records written after {Moment(now)} are not loaded, whatever their timestamps"]
 
 
 def _floor(asked: Start) -> Floor:

@@ -102,7 +102,7 @@ def resolve_interval(
         if memory.get(RANGE_KEY) == key:
             return _forgotten(key, again=again)
         if known.cover(times):
-            reason = f"what lies {_between(times)} belongs to intervals that were claimed before"
+            reason = f"all records {_between(times)} belong to intervals of earlier runs"
             return _refuse_or_skip(reason, again=again)
         _check_unclaimed(books.store.load, known, times)
     return resolve_own(books, planned, key, again=again, job=job, memory=memory)
@@ -111,8 +111,8 @@ def resolve_interval(
 def _check_unclaimed(load: str, known: Intervals, times: Times) -> None:
     if known.meet(times):
         raise LifecycleError(
-            f"a part of what lies {_between(times)} belongs to intervals of load {load!r} that were claimed before, "
-            "with other times: load what is missing with a replay"
+            f"some records {_between(times)} belong to intervals of load {load!r} that earlier runs took, with other "
+            "times: load the others with a replay"
         )
 
 
@@ -121,13 +121,13 @@ def _between(times: Times) -> str:
 
 
 def _forgotten(key: str, *, again: bool) -> Resolved:
-    reason = f"the range of {key!r} was committed, longer ago than the last {CLAIMS_KEPT:,} of this load"
+    reason = f"the range of {key!r} was committed, and is not among the last {CLAIMS_KEPT:,} of this load that are kept"
     return _refuse_or_skip(reason, again=again)
 
 
 def _refuse_or_skip(reason: str, *, again: bool) -> Resolved:
     if again:
-        raise LifecycleError(f"{reason}: it cannot be opened once more; load its offsets with a replay")
+        raise LifecycleError(f"{reason}: it cannot be opened again; load its offsets with a replay")
     return Resolved(Action.SKIP, reason)
 
 
@@ -152,7 +152,7 @@ def _own(books: Books, planned: PlanOwn, key: str, *, again: bool, job: Job | No
         after = loaded if job is None else with_job(books, loaded, job)
         store_changes(books, after, job, loaded)
         books.store.save(lifecycle.reopened(claim, books.run), claim, key)
-        return Resolved(Action.KEEP, f"loaded once more: {where.sentence}", after, times, job)
+        return Resolved(Action.KEEP, f"loaded again: {where.sentence}", after, times, job)
     after, job = with_changes(books, claim, where, loaded, job)
     store_changes(books, after, job, loaded)
     begun = None if claim.open is None else claim.open.checkpoint
@@ -165,7 +165,7 @@ def _check_dag(books: Books, found: RangeStatus) -> None:
     if home != books.run.partition("/")[0]:
         raise LifecycleError(
             f"{found.sentence}, a run of DAG {home!r}: two DAGs load intervals as {books.store.load!r}. Give each load "
-            "a name of its own; or, when the DAG was renamed, mark what is loaded as success"
+            "a name of its own; or, if the DAG was renamed, mark the tasks of loaded intervals success"
         )
 
 

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from ..audit.auditing import Audit
 
 DOC = """\
-Reads the output of the committed range again, and its source, and says whether what is in the one is what was in the
-other. It moves and changes nothing. The log and the XCom `audit` have what was found, with the places.
+Reads the committed range again, from its source and from its output, and compares the two. It changes nothing. The log
+and the XCom `audit` have what was found, with the places.
 
-It fails if something was found, and a retry would find the same. It is *skipped* if something cannot be known any more;
-the XCom `skipped` says why.
+It fails if it finds something; a retry finds the same. It is *skipped* if it cannot compare all any more; the XCom
+`skipped` says why.
 
-**Cleared**, it reads both once more.
+**Cleared**, it compares them again.
 """
 
 
@@ -111,9 +111,9 @@ class AuditOffsetRangeOperator(BaseOperator):
         report = read_report(place)
         if report is None or not report.is_of(books.range(self.range_id)):
             raise LifecycleError(
-                f"the report of range {self.range_id!r} of load {self.load.name!r} is not at {place!r}: what was "
-                f"loaded where is not known; name the checkpoint= that it was loaded with, or audit it by hand with "
-                "`orderedkafka audit --checkpoint ...`"
+                f"the report of range {self.range_id!r} of load {self.load.name!r} is not at {place!r}, so the audit "
+                "cannot know what was loaded where; name the checkpoint= that it was loaded with, or audit it by hand "
+                "with `orderedkafka audit --checkpoint ...`"
             )
         return report
 
@@ -122,6 +122,7 @@ def _fail(found: "Audit") -> NoReturn:
     from airflow.providers.common.compat.sdk import AirflowFailException
 
     raise AirflowFailException(
-        masked(found.text) + "\nThe ledger stays where it is: docs/audit.md says what each finding means. Mend the "
-        "output, or load the range again with a replay, and clear this task, which reads all of it once more"
+        masked(found.text)
+        + "\nThe ledger stays where it is: docs/audit.md says what each finding means. Repair the output, or load "
+        "the range again with a replay; then clear this task, which audits the range again"
     )

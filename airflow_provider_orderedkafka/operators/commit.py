@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from airflow.sdk import Context, XComArg
 
 DOC = """\
-Moves the ledger to where Spark stopped, if its report proves that everything before is loaded. Updates the consumer
+Moves the ledger to where Spark stopped, if its report proves that all before that is loaded. Updates the consumer
 group `orderedkafka.<load>` and emits the output's asset event. The log has the numbers, and the lag that is left.
 
 A record is *late* if its timestamp is below its *order time*: the highest timestamp so far in its partition, and never
-below the time up to which the run before has loaded. It keeps its place, and is flagged.
+below the time up to which the run before has loaded. A late record keeps its place, and is flagged.
 
-**Cleared**, it moves nothing twice; it emits the event again.
+**Cleared**, it emits the event again, and does not move the ledger twice.
 """
 
 

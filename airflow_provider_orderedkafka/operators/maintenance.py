@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 DAY: Final = 86_400_000
 
 DOC = """\
-Compacts the files of the table, and expires what it had before the retention. What the table had when an open range was
-planned, and all since, stays as long as that is open. Loads may run meanwhile.
+Compacts the files of the table, and expires versions of it that are older than the retention. While a range is open,
+all versions since it was planned are kept. Loads may run meanwhile.
 
-**Cleared**, it does the same once more.
+**Cleared**, it does the same again.
 """
 
 
@@ -69,8 +69,8 @@ class TableMaintenanceOperator(BaseOperator):
         self.retention = parse_duration(retention, "retention")
         if self.retention < DAY:
             raise SettingError(
-                f"{self.to.of}: retention must be at least '1d', found {retention!r}: younger files may be of a "
-                "batch that is just being written"
+                f"{self.to.of}: retention must be at least '1d', found {retention!r}: younger files may belong to a "
+                "batch that is being written"
             )
 
     @fails
@@ -86,12 +86,12 @@ class TableMaintenanceOperator(BaseOperator):
     def _since(self, context: "Context") -> Moment:
         """From when on nothing expires; an error where it is not known which ranges are open."""
         stores = [books_of(each.name, context, each.ledger).store for each in self.loads]
-        found = {now_ms() - self.retention: f"it keeps them for {self.retention / DAY:g} days"}
+        found = {now_ms() - self.retention: f"retention is {self.retention / DAY:g} days"}
         for each in (opened for store in stores for opened in store.open_ranges()):
             # A day before, since clocks differ: a batch is noted with the version that the table has by then.
             found[each.planned_at - DAY] = f"range {each.id!r} of load {each.load!r} is open"
         since = min(found)
-        self.log.info("%s: what it had before %s expires, as %s", self.to.of, Moment(since), found[since])
+        self.log.info("%s: versions before %s expire (%s)", self.to.of, Moment(since), found[since])
         return Moment(since)
 
     def _run(self, context: "Context", since: str) -> None:
@@ -111,13 +111,13 @@ def _table_of(load: OrderedLoad, to: Any, spark: Any) -> IcebergOutput | DeltaOu
     found = output_of(load, to, Rows())
     if not isinstance(found, IcebergOutput | DeltaOutput):
         raise SettingError(
-            f"load {load.name!r}: what is maintained is a table, to=IcebergOutput(...) or DeltaOutput(...), found "
-            f"to={to!r}: topics and folders of files have no history that expires, and only a table's place may be a "
-            "template, since its format has to be known when the DAG is parsed"
+            f"load {load.name!r}: only a table can be maintained, to=IcebergOutput(...) or DeltaOutput(...), found "
+            f"to={to!r}: topics and folders of files have no history that expires. The format has to be known when the "
+            "DAG is parsed, so only a table's place may be a template"
         )
     if not isinstance(spark, SparkSubmit):
         raise SettingError(
-            f"load {load.name!r}: a table is maintained by spark=SparkSubmit(...), found {spark!r}: elsewhere, run "
+            f"load {load.name!r}: maintenance needs spark=SparkSubmit(...), found {spark!r}: for another service, run "
             "ordered_maintenance.py as an application of your own, with --table and --since"
         )
     return found

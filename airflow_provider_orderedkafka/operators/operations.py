@@ -21,7 +21,7 @@ ACTIONS = ("show", "abandon", "rewind")
 DOC = """\
 Shows the ledger of a load, abandons its open range, or rewinds it. Unless confirmed, it only says what would change.
 
-**Cleared**, it does the same once more, from where the ledger stands by then.
+**Cleared**, it does the same again, from where the ledger stands by then.
 """
 
 
@@ -90,7 +90,7 @@ class LedgerOperationsOperator(BaseOperator):
         if str(self.confirmed) == "True":
             return f"{preview}\ndone: the ledger is at revision {self._do(context, store, found).revision}"
         objection = ledger_operations.objection(ledger, self.action, is_active)
-        outlook = "confirm it to do it" if objection is None else f"it would be refused, as {objection}"
+        outlook = "confirm to do it" if objection is None else f"it would be refused: {objection}"
         return f"{preview}\nNothing was changed: {outlook}."
 
     def _do(self, context: "Context", store: LedgerStore, found: First | None) -> Ledger:

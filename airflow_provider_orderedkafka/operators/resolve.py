@@ -175,7 +175,9 @@ class ResolveOffsetRangeOperator(BaseOperator):
         try:
             late = late_report(books, ledger, lambda range_id: place_of(root, range_id, 0))
         except OrderedKafkaError as error:
-            self.log.warning("%s: what was doubled since the last commit is not known: %s", self.load.name, error)
+            self.log.warning(
+                "%s: whether more rows were doubled since the last commit is not known: %s", self.load.name, error
+            )
             return ledger
         if late is None:
             return ledger
@@ -231,7 +233,9 @@ class ResolveOffsetRangeOperator(BaseOperator):
         if text in {"", "None"}:
             return None
         if not text.isascii() or not text.isdigit() or int(text) < 1:
-            raise SettingError(f"load {self.load.name!r}: row_limit is an integer from 1 on, found {self.row_limit!r}")
+            raise SettingError(
+                f"load {self.load.name!r}: row_limit must be an integer from 1 on, found {self.row_limit!r}"
+            )
         return int(text)
 
     def _dry_run(self, context: "Context", hook: "OrderedKafkaHook", job: Job) -> NoReturn:
@@ -282,7 +286,7 @@ def _check_constants(load: OrderedLoad, start: Any, end: Any) -> None:
         raise SettingError(f"load {load.name!r}: {error}") from error
     if len(asked) == len(given) and goes_back(asked["start"], asked["end"]):
         raise SettingError(
-            f"load {load.name!r}: the replay goes from {asked['start']} to {asked['end']}, which lies before it; swap "
+            f"load {load.name!r}: the replay goes from {asked['start']} to {asked['end']}, which is before it; swap "
             "them, or ask for a later end"
         )
 

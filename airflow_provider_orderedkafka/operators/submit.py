@@ -170,7 +170,7 @@ class SubmitOrderedLoadOperator(BaseOperator):
             if report is None or not report.complete:
                 raise LifecycleError(
                     f"the application of range {work.range.id!r} ended without a complete report at {checkpoint!r}: "
-                    "can this worker read that location?"
+                    "check that this worker can read that location"
                 )
             return report
 

@@ -64,10 +64,10 @@ function whatToDo(status, range, tasks) {
   const again = tasks.some((task) => task.name === "load" && task.state === "up_for_retry");
   const task = range.task ? h("a", { href: taskPage(range.run, range.task), "data-leave": true }, "the task") : "the task";
   const reason = `orderedkafka ledger abandon ${status.load} --reason "..."`;
-  const give = range.kind === "incremental" ? [" To give the range up instead: ", h("code", {}, reason), "."] : null;
+  const give = range.kind === "incremental" ? [" To abandon the range instead: ", h("code", {}, reason), "."] : null;
   return h("p", { class: "quiet todo" }, "What to do: ",
     again ? "nothing yet, Airflow tries again by itself. If that fails, too, " : null,
-    range.error ? "mend what the message says" : "mend what the log of the task says", ", then clear ", task, ". It goes on where it stopped, and leaves out what is written already.", give);
+    range.error ? "follow the message" : "follow the log of the task", ", then clear ", task, ". The load continues where it stopped, and leaves out rows that are written already.", give);
 }
 
 const ORDER = ["wait", "check", "resolve", "load", "commit", "audit"];
@@ -147,7 +147,7 @@ function ranges(status, run) {
     { name: "Why", kind: "why", cell: (range) => range.reason },
   ];
   const without = run === null || rows.some((row) => row.marked) ? null
-    : h("p", { class: "quiet" }, "This run has no range here: it planned none, or one that is older than these.");
+    : h("p", { class: "quiet" }, "This run has no range here: it planned none, or its range is older than those shown.");
   return section("Ranges", without, h("div", { class: "panel" }, table("The newest ranges, the newest first", columns, rows, { class: "cards" })));
 }
 
@@ -167,10 +167,10 @@ function partitions(lag) {
     { name: "Late", kind: "number", cell: (row) => number(row.late) },
     { name: "Lag", kind: "number", cell: (row) => [number(row.left), bar(row.left / most, `${percent(row.left / most)} of the largest lag`)] },
   ];
-  const some = rows.length < lag.of_partitions ? ` The ${number(rows.length)} that lag most are shown.` : "";
+  const some = rows.length < lag.of_partitions ? ` The ${number(rows.length)} with the largest lag are shown.` : "";
   return section(
     "Partitions",
-    h("p", { class: "quiet" }, `${count(lag.of_partitions, "partition")}.${some} Late: of the last loaded range.`),
+    h("p", { class: "quiet" }, `${count(lag.of_partitions, "partition")}.${some} Late records are those of the last loaded range.`),
     h("div", { class: "panel scroll", tabindex: 0, role: "region", "aria-label": "Partitions" },
       table("Partitions, the largest lag first", columns, rows)),
   );

@@ -89,7 +89,7 @@ function drawNothing(all, load, name, dag) {
   const words = [
     [load?.elsewhere, ELSEWHERE],
     [name !== null && load?.waiting.length, "The first run of this load is waiting for enough to load."],
-    [name !== null && load, "This load has not run yet. What it does is shown here from its first run on."],
+    [name !== null && load, "This load has not run yet. It appears here with its first run."],
     [name !== null, "There is no load of this name, or you may not see it."],
     [dag !== null && all.length, "No load of this DAG was found: it has none, or none of its runs has begun."],
     [true, "No load yet. One appears here when Airflow has read a DAG with ordered_load()."],
@@ -100,7 +100,7 @@ function drawNothing(all, load, name, dag) {
 
 function note(found) {
   const words = found.number < HAS_STATE
-    ? `Airflow ${found.text} has no asset state store (3.3 has one): the numbers are those of the last range that was planned or committed. What Kafka has got since then, and the batches of an open range, are not known here.`
+    ? `Airflow ${found.text} has no asset state store (3.3 has one): the numbers are those of the last range that was planned or committed. New records in Kafka, and the batches of an open range, are not shown.`
     : "";
   part("footer").textContent = words;
 }
@@ -109,7 +109,7 @@ function refused(error) {
   const known = error instanceof Refused;
   const old = airflow !== null && airflow.number < SEES_COOKIES;
   const words = [
-    [known && error.status === 401 && old, `Airflow ${airflow?.text} does not let pages of plugins see your login. That came with 3.1.8.`],
+    [known && error.status === 401 && old, `Airflow ${airflow?.text} does not let pages of plugins see your login: upgrade to 3.1.8 or newer.`],
     [known && error.status === 401, "You are not logged in, or your login has expired."],
     [known && error.status === 403, "You may not see this. It needs the permission to read assets; ask whoever runs this Airflow."],
     [known, `Airflow answered with an error (${error.status}). Trying again.`],

@@ -9,18 +9,18 @@ const STATES = {
   planned: "planned",
   loading: "loading",
   failed: "failed",
-  loaded: "loaded, to be committed",
+  loaded: "loaded, not committed",
   committed: "committed",
-  abandoned: "given up",
+  abandoned: "abandoned",
   untold: "ended, outcome unknown",
   waiting: "waiting",
-  spent: "row limit spent",
+  reached: "row limit reached",
   behind: "behind",
   idle: "idle",
 };
 
 /** Why there is no status of a load that has one. */
-export const ELSEWHERE = "Its status is kept by a state store backend of your own, which Airflow's API does not give: the command orderedkafka loads shows it.";
+export const ELSEWHERE = "A state store backend of your own keeps its status, and Airflow's API does not show that: run orderedkafka loads to see it.";
 
 export const isOpen = (range) => OPEN.has(range.state);
 export const openRanges = (status) => status.ranges.filter(isOpen);
@@ -31,15 +31,15 @@ export const failed = (status) => openRanges(status).some((range) => range.state
 export const openRange = (status) => openRanges(status).findLast((range) => range.state === "failed") ?? openRanges(status).at(-1);
 
 /** How a load without an open range and without a run that waits stands, as `orderedkafka loads` says it. */
-export const resting = (status) => (isSpent(status) ? "spent" : status?.lag?.offsets ? "behind" : "idle");
+export const resting = (status) => (isReached(status) ? "reached" : status?.lag?.offsets ? "behind" : "idle");
 
-const isSpent = (status) => status !== null && status.row_limit !== null && status.rows >= status.row_limit;
+const isReached = (status) => status !== null && status.row_limit !== null && status.rows >= status.row_limit;
 
 /** Whether a range is open that the next run comes after. */
 const follows = (status) => openRanges(status).some(({ kind }) => kind === "incremental");
 
 /** Whether what Kafka had at the last look decides when the next run starts. */
-export const looked = (status) => (status.lag?.waiting ?? null) !== null && !isSpent(status) && !follows(status);
+export const looked = (status) => (status.lag?.waiting ?? null) !== null && !isReached(status) && !follows(status);
 
 export const isOverdue = ({ lag }) => (lag?.due ?? null) !== null && lag.due <= Date.now();
 
@@ -65,7 +65,7 @@ export function remarks({ counts }) {
     [counts.may_be_doubled, "possibly doubled", "bad"],
     [counts.may_be_out_of_order, "possibly out of order", "bad"],
     [counts.lost, "lost to retention", "bad"],
-    [counts.replayed, "left out, already there", ""],
+    [counts.replayed, "left out, already in the output", ""],
     [changes.inserted, "inserted", ""],
     [changes.updated, "updated", ""],
     [changes.deleted, "deleted", ""],
@@ -141,7 +141,7 @@ function loadedTo({ ranges }) {
 /** What starts the next run, and what is missing to it. */
 export function nextRun(status) {
   const lag = status.lag;
-  if (isSpent(status)) return h("strong", {}, "none: the row limit is spent");
+  if (isReached(status)) return h("strong", {}, "none: the row limit is reached");
   if (follows(status)) return h("span", { class: "quiet" }, "after the open range");
   if (!lag) return h("span", { class: "quiet" }, "not known yet");
   if (lag.waiting === null) return h("span", { class: "quiet" }, "known after the next look at Kafka");

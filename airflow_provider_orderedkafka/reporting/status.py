@@ -157,7 +157,7 @@ def _lost_without_harm(load: str) -> Iterator[None]:
     except Exception as error:  # no load fails because of its status
         if lost_supervisor(error):  # Airflow retries this task while this process still runs
             raise
-        _log.warning("%s: its status could not be updated (%s); only the page lacks it", load, error)
+        _log.warning("%s: its status could not be updated (%s); only the page misses it", load, error)
 
 
 def as_stored(stored: Any) -> Status | None:

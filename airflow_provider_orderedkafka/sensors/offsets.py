@@ -40,8 +40,8 @@ Wait = Literal["scheduled", "always"]
 
 DOC = """\
 Waits, deferred, until there is enough to load: `min_offsets` offsets, or anything at all once `max_delay` has passed.
-Its log says what is there, and when the delay runs out. A run that a person started waits for nothing, unless asked to,
-and one that waits meanwhile gives way to it.
+Its log says what is there, and when the delay runs out. A run that a person started does not wait, unless asked to, and
+a run that is waiting gives way to it.
 
 **Cleared**, it looks again. If this run has a range already, there is nothing to wait for.
 """
@@ -149,6 +149,6 @@ class OffsetRangeSensor(BaseSensorOperator):
         if verdict.run or not self._can_yield:
             return verdict
         if is_by_hand(context) and asked(context).now is not False:
-            return replace(verdict, run=True, reason=f"started by hand, so it waits for no more: {verdict.reason}")
+            return replace(verdict, run=True, reason=f"started by hand, so it does not wait: {verdict.reason}")
         behind = queued_behind(context["ti"].dag_id)
         return verdict if behind is None else replace(verdict, skip=True, reason=f"{behind}; {verdict.reason}")

@@ -113,8 +113,8 @@ def _check_words(service: str, settings: Mapping[str, Any], way_out: str) -> Non
     for name, value in settings.items():
         if re.search(r"\s", f"{name}{value}"):
             raise SettingError(
-                f"{service}: {name} is {value!r}, and a space in it would end it: {service} takes these settings as "
-                f"one line; {way_out}"
+                f"{service}: {name} is {value!r}, but {service} takes these settings as one line, where a space ends a "
+                f"value: {way_out}"
             )
 
 
@@ -203,7 +203,7 @@ class Glue(_OfAmazon):
         for each in self.python_modules:
             if "," in each:
                 raise SettingError(
-                    f"Glue: python_modules has {each!r}, and Glue parts them at commas: name one version, such as "
+                    f"Glue: python_modules has {each!r}, but Glue splits them at commas: name one version, such as "
                     "'pyarrow==18.1.0'"
                 )
 
@@ -247,7 +247,7 @@ def _by_name(launch: Launch) -> dict[str, str]:
     if 2 * len(found) != len(words) or not all(name.startswith("--") for name in found):
         raise SettingError(
             f"load {launch.load!r}: Glue takes arguments by name, found {' '.join(words[:-4])!r} for the application: "
-            "let each be '--name' and its value, and none come twice"
+            "write each as '--name' and its value, and none twice"
         )
     return found
 
@@ -294,8 +294,8 @@ class Dataproc(Service):
         Service.__post_init__(self)
         if (self.image is None) == (self.cluster is None):
             raise SettingError(
-                f"Dataproc: found image={self.image!r} and cluster={self.cluster!r}: name the image of a batch, which "
-                "has what the application needs of Python, or the cluster that runs it"
+                f"Dataproc: found image={self.image!r} and cluster={self.cluster!r}: name either the image of a "
+                "batch, which has the Python packages of the application, or the cluster that runs it"
             )
 
     def __call__(self, launch: Launch) -> "BaseOperator":
@@ -378,15 +378,15 @@ class Databricks(Service):
         if isinstance(self.cluster, str):
             if self.secret is not None:
                 raise SettingError(
-                    f"Databricks: the cluster {self.cluster!r} is there already, and a run cannot give it secret=: set "
-                    f"{OPTIONS_VARIABLE} in its own environment, or let a new one be made"
+                    f"Databricks: the cluster {self.cluster!r} exists already, so a run cannot give it secret=: set "
+                    f"{OPTIONS_VARIABLE} in the cluster's environment, or give cluster= the settings of a new one"
                 )
             return
         mode = self.cluster.get("data_security_mode")
         if mode in SHARED:
             raise SettingError(
-                f"Databricks: the cluster has data_security_mode={mode!r}, which keeps an application from the JVM, "
-                "and a load needs it: use 'SINGLE_USER', which is dedicated access"
+                f"Databricks: the cluster has data_security_mode={mode!r}, which keeps applications from the JVM, but "
+                "a load needs the JVM: use 'SINGLE_USER', which is dedicated access"
             )
         check_public("Databricks", {**self.cluster.get("spark_conf", {}), **self.cluster.get("spark_env_vars", {})})
 

@@ -54,7 +54,7 @@ Launcher = Callable[[Launch], "BaseOperator"]
 
 IN_THE_CONNECTION: Final = "it is in Airflow's Kafka connection, which the load names: kafka_conn_id="
 ELSEWHERE: Final = {
-    "application": "say it with rows=Rows(application=Application('my_app.py')): it begins at code=",
+    "application": "set it with rows=Rows(application=Application('my_app.py')), a path below code=",
     "checkpoint": "it is an argument of ordered_load(): checkpoint='s3://bucket/orderedkafka'",
     "servers": IN_THE_CONNECTION,
     "options": IN_THE_CONNECTION,
@@ -148,9 +148,9 @@ class Service(ABC):
         if len(word) > LONGEST:
             largest = max(found, key=lambda name: len(found[name]))
             raise SettingError(
-                f"load {load.name!r}: Kafka's settings are {len(word):,} characters as a word, and services take "
-                f"{LONGEST:,}: the longest is {largest!r}; name a file of Spark's machines instead, or let a resolver "
-                "set it there ('orderedkafka.resolver': 'package.module:function')"
+                f"load {load.name!r}: Kafka's settings are {len(word):,} characters as one argument, but services "
+                f"take {LONGEST:,}: the longest is {largest!r}; name a file on Spark's machines instead, or let a "
+                "resolver set it there ('orderedkafka.resolver': 'package.module:function')"
             )
         return word
 

@@ -91,7 +91,7 @@ def requirements(spark: str) -> str:
         stated = metadata.requires(DISTRIBUTION) or []
     except metadata.PackageNotFoundError as error:
         raise SettingError(
-            f"what a cluster needs stands in the metadata of {DISTRIBUTION}, and it is not installed for this Python: "
+            f"the list of what a cluster needs is part of {DISTRIBUTION}, which is not installed for this Python: "
             "run `orderedkafka bundle` where Airflow runs"
         ) from error
     found = [match for each in stated if (match := REQUIREMENT.fullmatch(each)) and not OF_AIRFLOW_OR_SPARK.match(each)]
@@ -105,10 +105,10 @@ def requirements(spark: str) -> str:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("target", type=Path, metavar="BUNDLE.zip|FOLDER", help="where to write the zip")
-    needed = "a file to list the packages in that the cluster's Python needs"
+    needed = "a file for the list of packages that the cluster's Python needs"
     parser.add_argument("--requirements", type=Path, metavar="FILE", help=needed)
     parser.add_argument("--spark", default="4.2", metavar="VERSION", help="the cluster's Spark (default: %(default)s)")
-    parser.add_argument("--json", action="store_true", help="print the files, and what is required, as JSON")
+    parser.add_argument("--json", action="store_true", help="print the files and the required packages as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -86,7 +86,7 @@ def run_maintenance(argv: Sequence[str] | None = None) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--table", required=True, help="the table, as iceberg:lake.shop.orders or delta:/lake/orders")
-    parser.add_argument("--since", required=True, help="what it had then, and all since, stays: a time")
+    parser.add_argument("--since", required=True, help="a time: the table as it was then, and as it was later, stays")
     return parser
 
 

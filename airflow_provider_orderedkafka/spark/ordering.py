@@ -70,7 +70,7 @@ def _check(frame: "DataFrame", by: OrderBy, writers: int, partitions: int | None
         if value is not None and value < 1:
             raise SettingError(f"keep_order {name} must be at least 1, found {value!r}")
     if SEQUENCE in frame.columns:
-        raise SettingError(f"column {SEQUENCE!r} is what keep_order adds: rename yours, and call keep_order once")
+        raise SettingError(f"keep_order adds the column {SEQUENCE!r} itself: rename yours, and call keep_order once")
     if by == "partition" and partitions is None and "partition" not in frame.columns:
         raise SettingError(
             "keep_order by partition needs an int column 'partition', or partitions=<number of the output topic's>"

@@ -77,7 +77,7 @@ def _rows(found: Row | Iterable[Row] | None, names: set[str]) -> list[Row]:
         if not isinstance(row, Mapping):
             raise TypeError(f"a row must be a dictionary, found {row!r}")
         if unknown := set(row) - names:
-            raise ValueError(f"a row has the column {min(unknown)!r}, which is none of {', '.join(sorted(names))}")
+            raise ValueError(f"a row has the column {min(unknown)!r}, which is not one of {', '.join(sorted(names))}")
     return rows
 
 

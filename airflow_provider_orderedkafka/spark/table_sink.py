@@ -102,8 +102,8 @@ def _counted(checkpoint: str, frames: RangeFrames) -> int:
 def _check_errors(frames: RangeFrames) -> None:
     if ERROR in frames.rows.columns:
         raise SettingError(
-            f"the transform makes a column {ERROR!r}: for a table, only an arrow_transform that keeps {SOURCE!r} may "
-            "name dead letters by it, such as one made with row_transform. Make it one, or rename the column"
+            f"the transform makes a column {ERROR!r}, which marks dead letters: for a table, only an arrow_transform "
+            f"that keeps {SOURCE!r} may make it, such as one made with row_transform. Use one, or rename the column"
         )
 
 

@@ -17,7 +17,7 @@ from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 from ..compat.airflow import StateOfAsset, asset_state
 from ..context import is_active, ledger_asset, now_ms, queued_behind
 from ..core.documents import Ledger, Open
-from ..core.next_range import limit_spent
+from ..core.next_range import limit_reached
 from ..core.pacing import Remarks, Seen, Verdict, WatcherState, fired, noticed, silent, until
 from ..errors import CredentialsError, OrderedKafkaError
 from ..load import OrderedLoad
@@ -164,7 +164,7 @@ class OffsetRangeTrigger(BaseEventTrigger):
         seen = _seen(load, ledger)
         if seen.owner is not None and seen.owner_active:
             return Verdict(run=False, reason=f"{seen.owner} loads a range of this load")
-        reason = limit_spent(ledger, load.row_limit) if ledger.open is None else _taken_over(ledger.open)
+        reason = limit_reached(ledger, load.row_limit) if ledger.open is None else _taken_over(ledger.open)
         if reason is not None:
             return Verdict(run=True, reason=reason)
         verdict = self._ask(load, ledger)
@@ -244,7 +244,7 @@ class OffsetRangeTrigger(BaseEventTrigger):
         except Exception as error:
             if not _ends_a_wait(error):
                 raise
-            return f"a run is to fail with what no waiting mends: {error}"  # a watcher's log alarms nobody
+            return f"waiting does not help, so a run shows the error: {error}"  # a watcher's log alarms nobody
         return verdict.reason if verdict.run else None
 
     def _ask(self, load: OrderedLoad, ledger: Ledger) -> Verdict:
@@ -292,8 +292,8 @@ def ledger_store(load: OrderedLoad) -> LedgerStore:
 
 def _seen(load: OrderedLoad, ledger: Ledger | None) -> Seen:
     owner = None if ledger is None or ledger.open is None else ledger.open.owner
-    spent = ledger is not None and limit_spent(ledger, load.row_limit) is not None
-    return Seen(ledger, owner is not None and is_active(owner), spent, now_ms())
+    reached = ledger is not None and limit_reached(ledger, load.row_limit) is not None
+    return Seen(ledger, owner is not None and is_active(owner), reached, now_ms())
 
 
 def _ends_a_wait(error: Exception) -> bool:

@@ -146,7 +146,7 @@ def test_the_replay_example_only_says_what_it_would_load_and_then_loads_the_firs
     states = playground.run(playground.dag("orders_replay", edits=edits), run_conf=form)
     assert states == dict.fromkeys(ALL[1:], "success")
     assert playground.written == sorted(rows, key=int)[:7]
-    assert re.search(r"Spark's page of it, while it runs: http://\S+:\d+", caplog.text)
+    assert re.search(r"Spark's page for this load, while it runs: http://\S+:\d+", caplog.text)
 
 
 def test_the_replay_form_makes_a_new_topic(playground, topics, records, capsys):
@@ -264,7 +264,7 @@ def test_the_operations_example_shows_previews_and_moves_a_ledger_and_asks_for_a
     bench.dag().test()
     said = operate(action="abandon").xcom_pull()
     assert "revision 3" in said
-    assert said.endswith("Nothing was changed: confirm it to do it.")
+    assert said.endswith("Nothing was changed: confirm to do it.")
     assert operate(action="abandon", confirmed=True, reason="given up").state == "success"
     ledger = ledger_of(bench.load)
     assert (ledger.open, ledger.outcomes[-1].kind, ledger.outcomes[-1].reason) == (None, "abandoned", "given up")

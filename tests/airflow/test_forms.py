@@ -23,7 +23,7 @@ def test_a_run_by_hand_loads_what_is_there_below_the_minimum(bench, states, caps
     assert steps_of(bench, states(found)) == dict.fromkeys(ALL, "success")
     assert [entry["offsets"] for entry in bench.diary] == [3]
     assert told(found, "return_value", "wait") == (
-        "started by hand, so it waits for no more: 3 of 10 offsets are there, no delay is set"
+        "started by hand, so it does not wait: 3 of 10 offsets are there, no delay is set"
     )
 
 

@@ -30,7 +30,7 @@ def test_the_overview_says_where_each_load_stands_writes_to_and_what_is_missing_
     assert "none: " in rows["limited"]
     found = {name: tab.text(f"tbody tr:has(a[href='?load={name}']) .state") for name in rows}
     names = ("orders", "refunds", "payments", "limited", "hourly")
-    assert [found[name] for name in names] == ["loading", "behind", "failed", "row limit spent", "idle"]
+    assert [found[name] for name in names] == ["loading", "behind", "failed", "row limit reached", "idle"]
     assert "new" not in rows
     assert tab.text("summary") == "1 load has not run yet"
     assert tab.ask("document.querySelector('details li').textContent") == "new"
@@ -135,7 +135,7 @@ def test_less_than_a_core_second_is_not_none_and_one_column_is_not_many(served, 
 def test_a_load_that_failed_says_what_to_do(served, tab):
     tab.open(f"{served.page}?load=payments")
     told = tab.text("#open .todo")
-    assert told.startswith("What to do: mend what the message says, then clear the task. It goes on where it stopped")
+    assert told.startswith("What to do: follow the message, then clear the task. The load continues where it stopped")
     assert 'orderedkafka ledger abandon payments --reason "..."' in told
     assert "/tasks/payments.load" in tab.ask("document.querySelector('.todo a').href")
 

@@ -232,7 +232,7 @@ def test_what_no_waiting_mends_starts_runs_that_fail_with_it_ever_later_and_not_
         yield 3600 // SECONDS_A_LOOK
 
     watched.play(story())
-    assert set(watched.reasons) == {"a run is to fail with what no waiting mends: orders[0]@5 is gone"}
+    assert set(watched.reasons) == {"waiting does not help, so a run shows the error: orders[0]@5 is gone"}
     assert 3 <= len(watched.reasons) <= 7
 
 

@@ -1,4 +1,4 @@
-"""Airflow's environment without pyspark and pandas, which are an extra: all but the load itself runs there."""
+"""Without pyspark and pandas, which are an extra, all but the load itself runs; without Airflow, too, the reader."""
 
 import json
 import os
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.applications import events
-from support.leaner import WITHOUT_SPARK, environment_without
+from support.leaner import READER_ALONE, WITHOUT_SPARK, environment_without
 from support.outputs import FLAWLESS, check, expected_of
 from support.quick_java import SPARK_SUBMIT
 
@@ -34,11 +34,8 @@ print(json.dumps([sorted(bag.dags), bag.import_errors, sorted({"pyspark", "panda
 """
 
 
-@pytest.fixture(scope="module")
-def without_spark(tmp_path_factory):
-    """Runs a program of an environment without Spark; what it printed."""
-    folder = tmp_path_factory.mktemp("without") / "environment"
-    environment_without(folder, *WITHOUT_SPARK)
+def running_in(folder):
+    """Runs a program of an environment; what it printed."""
 
     def run(program, *arguments):
         command = [folder / "bin" / program, *arguments]
@@ -48,6 +45,13 @@ def without_spark(tmp_path_factory):
         return done.stdout
 
     return run
+
+
+@pytest.fixture(scope="module")
+def without_spark(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("without") / "environment"
+    environment_without(folder, *WITHOUT_SPARK)
+    return running_in(folder)
 
 
 @pytest.mark.parametrize("package", ["pyspark", "pandas"])
@@ -79,10 +83,24 @@ def test_a_load_by_the_spark_of_another_environment_is_planned_resolved_committe
     assert len(printed.splitlines()) == 600
 
 
-def test_the_doctor_finds_nothing_broken_and_says_what_brings_a_spark(without_spark, connections, monkeypatch):
+def test_the_doctor_finds_nothing_broken_and_says_what_brings_a_spark(
+    without_spark, airflow_home, connections, monkeypatch
+):
     monkeypatch.delenv("AIRFLOW_CONN_SPARK_DEFAULT")
     told = json.loads(without_spark("orderedkafka", "doctor", "--json"))["findings"]
     findings = {each["name"]: each for each in told}
     assert "broken" not in {each["status"] for each in told}
     assert "pip install 'airflow-provider-orderedkafka[spark]'" in findings["pyspark"]["found"]
     assert findings["connection spark_default"]["status"] == "warning"
+
+
+def test_the_doctor_finds_nothing_to_mend_where_the_reader_is_alone_and_the_reader_reads(tmp_path, topics, records):
+    environment_without(tmp_path / "environment", *READER_ALONE)
+    run, source = running_in(tmp_path / "environment"), topics.create("in", 3)
+    records.produce(source, events(60, 1))
+    told = json.loads(run("orderedkafka", "doctor", "--json"))
+    assert {each["status"] for each in told["findings"]} == {"ok"}
+    (install,) = [each["found"] for each in told["findings"] if each["name"] == "install"]
+    assert "pip install 'airflow-provider-orderedkafka[airflow,spark]'" in install
+    read = run("orderedkafka", "read", source, "-b", records.servers, "--format", "jsonl")
+    assert len(read.splitlines()) == 60

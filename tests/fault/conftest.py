@@ -68,7 +68,7 @@ def rest(airflow: "AirflowProcesses") -> Iterator["AirflowRest"]:
     """Its API; every test DAG is known and has no error."""
     from support.airflow_rest import AirflowRest
 
-    client = AirflowRest(airflow.url)
+    client = AirflowRest(airflow.url, check=airflow.check)
     client.until(lambda: client.get("/dags")["total_entries"] > 0, airflow.logs)
     assert client.get("/importErrors")["import_errors"] == []
     yield client

@@ -116,7 +116,7 @@ def run(
     assert check_rows(expected, found, way.each_gives, way.keeps, limit) == FLAWLESS, kills.told
     load.prove()
     assert (report.complete, report.rows_emitted, report.may_be_doubled) == (True, limit or rows, 0), kills.told
-    assert report.limit_spent == (limit is not None)
+    assert report.limit_reached == (limit is not None)
     assert sorted(path.name for path in load.checkpoint.iterdir()) == ["report.json"]
     return [f"seed {seed}, {name}, limit {limit}: {told}" for told in kills.told]
 

@@ -139,7 +139,10 @@ def test_a_taken_port_is_said_at_once(tmp_path, monkeypatch, kafka):
     port = int(kafka.bootstrap_servers.rpartition(":")[2])
     monkeypatch.setenv("PORT", str(port))
     done = subprocess.run([sys.executable, UI, tmp_path], capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stderr) == (1, f"Port {port} is taken: choose another one, make ui PORT={port + 1}\n")
+    assert (done.returncode, done.stderr) == (
+        1,
+        f"Port {port} is in use: choose another, such as make ui PORT={port + 1}\n",
+    )
 
 
 def lock(database, seconds):

@@ -42,10 +42,10 @@ def test_a_row_limit_lets_exactly_the_first_rows_in_order_pass(
     written = sorted(stamp(each).source for each in records.read(output))
     assert written == sorted(rows[:limit])
     assert report.rows_emitted == len(rows[:limit])
-    assert report.limit_spent == (limit <= len(rows))
+    assert report.limit_reached == (limit <= len(rows))
     assert report.let_through == report.rows_emitted
     assert report.counting_ms > 0 or limit == 1_000
-    if not report.limit_spent:
+    if not report.limit_reached:
         assert report.stop == loaded.end
         return
     last = next(place for place, each in enumerate(order) if each.position == rows[limit - 1])

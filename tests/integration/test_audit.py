@@ -80,7 +80,7 @@ def test_a_row_that_lies_behind_those_of_a_later_range_is_out_of_order(
     written.load(lambda found: [replace(row, range_id="r2") for row in found], name="r2", started_at=9)
     records.produce(written.output, [rows[-1].stamped()])
     topic, partition, offset = rows[-1].source.position
-    place = ("r1", f"{topic}[{partition}]@{offset}", "it lies behind a row of range r2, which was loaded later")
+    place = ("r1", f"{topic}[{partition}]@{offset}", "it comes after a row of range r2, which was loaded later")
     for keep_order, ends, places in (("key", FOUND, [place]), ("partition", FOUND, [place]), ("none", 0, [])):
         for name in ("r1", "r2"):
             report = Report.from_text((written.folder / "checkpoint" / name / "report.json").read_text())

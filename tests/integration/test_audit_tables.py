@@ -409,7 +409,7 @@ def test_rows_of_other_ranges_in_a_table_are_none_of_this_one(written: Written, 
 def test_a_table_that_cannot_be_found_is_unknown_with_the_reason(written: Written, audit: Any) -> None:
     report = written.load_table(in_delta(written.folder))
     for output, location, why in (
-        ("delta:shop.orders", "", "does not say where the table lies"),
+        ("delta:shop.orders", "", "does not say where the table is"),
         ("delta:shop.orders", f"file:{written.folder}/nowhere", "cannot be read here"),
         ("iceberg:lake.shop.orders", "", "cannot be read here"),
         ("iceberg:lake.shop.orders", f"file:{written.folder}/nowhere", "cannot be read here"),

@@ -91,7 +91,7 @@ def test_the_first_bad_record_stops_the_load_and_the_way_out_leads_out(
     letters = records.read(dead)
     assert [each.value for each in letters] == [b"\xffnothing"] * len(BAD)
     found = {dict(each.headers)["orderedkafka.error"].decode() for each in letters}
-    assert found == {"its value cannot be decoded (json): it is no JSON object, found b'\\xffnothing'"}
+    assert found == {"its value cannot be decoded (json): it is not a JSON object, found b'\\xffnothing'"}
     places = sorted((p.source.partition, p.offset) for p in (read_provenance(each.headers) for each in letters))
     assert places == sorted((n % 3, n // 3) for n in BAD)
 
@@ -253,7 +253,7 @@ def test_dead_letters_are_shown_and_loaded_again_once_they_can_be_read(
         assert main(["read", dead, "--bootstrap-servers", app.servers, "--headers", *arguments]) == 0
         return capsys.readouterr().out
 
-    table = f"{dead}[ ... {source}[1]@2 ... r1 ... its value cannot be decoded (json): it is no JSON object"
+    table = f"{dead}[ ... {source}[1]@2 ... r1 ... its value cannot be decoded (json): it is not a JSON object"
     assert says(shown("--format", "table"), table)
     letters = [json.loads(line) for line in shown().splitlines()]
     assert [each["from"] for each in letters] == [f"{source}[{n % 3}]@{n // 3}" for n in BAD]

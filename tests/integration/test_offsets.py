@@ -290,7 +290,7 @@ def test_a_start_has_to_name_every_partition_that_is_read_and_no_other(config, o
     assert f"{orders}[2]" in refused(UnknownTopicError, start, config, orders, {orders: [5, 5, 5]})
     other = topics.create("other")
     said = refused(SettingError, start, config, orders, {orders: [5, 5], other: [0]})
-    assert said == f"the start names {other}[0], which is not among what is read: leave it out"
+    assert said == f"the start names {other}[0], which is not read: leave it out"
 
 
 def test_an_unknown_topic_is_named_with_the_nearest_and_never_created(config, topics):

@@ -136,7 +136,7 @@ def certificate_of(authority: Authority, days: int = 1) -> dict[str, str]:
     return {"ssl_certificate_pem": issued.certificate, "ssl_key_pem": issued.key}
 
 
-IDENTITY = "wants a certificate of this client's"
+IDENTITY = "asks for a client certificate"
 GUEST = {"sasl_mechanism": "PLAIN", "sasl_username": "guest", "sasl_password": USERS["guest"]}
 OWN_TOKENS = {"enable_sasl_oauthbearer_unsecure_jwt": None, "sasl_oauthbearer_config": None}
 NO_TOKENS = {
@@ -147,18 +147,18 @@ NO_TOKENS = {
     "sasl_oauthbearer_token_endpoint_url": "http://127.0.0.1:9/token",
 }
 WRONG = {
-    "a wrong password": ("SCRAM", {"sasl_password": "wrong"}, "check user name, password and mechanism"),
-    "a user that nobody knows": ("PLAIN", {"sasl_username": "nobody"}, "check user name, password and mechanism"),
+    "a wrong password": ("SCRAM", {"sasl_password": "wrong"}, "check the user name, password and mechanism"),
+    "a user that nobody knows": ("PLAIN", {"sasl_username": "nobody"}, "check the user name, password and mechanism"),
     "another mechanism": ("SCRAM", {"sasl_mechanism": "PLAIN"}, "supported mechanisms: SCRAM-SHA-512.*and mechanism"),
     "no SASL here": ("TLS", {"security_protocol": "SASL_SSL", **GUEST}, "'security.protocol'"),
     "an authority that did not sign it": ("TLS", {"ssl_ca_pem": FOREIGN.certificate}, "local issuer.*'ssl.ca.loca"),
     "no authority": ("TLS", {"ssl_ca_pem": None}, "local issuer certificate; 'ssl.ca.location'"),
     "a broker whose certificate has expired": ("EXPIRED", {}, "certificate has expired; 'ssl.ca.location'"),
-    "another host": ("ELSEWHERE", {}, "IP address mismatch.*for the host that is connected to"),
+    "another host": ("ELSEWHERE", {}, "IP address mismatch.*for this host"),
     "no certificate": ("MUTUAL", {"ssl_certificate_pem": None, "ssl_key_pem": None}, IDENTITY),
     "a certificate that has expired": ("MUTUAL", certificate_of(CA, days=-1), IDENTITY),
     "a certificate of another authority": ("MUTUAL", certificate_of(FOREIGN), IDENTITY),
-    "a token that cannot be had": ("TOKENS", NO_TOKENS, "Failed to acquire SASL OAUTHBEARER token.*tokens come from"),
+    "a token that cannot be had": ("TOKENS", NO_TOKENS, "Failed to acquire SASL OAUTHBEARER token.*source of tokens"),
 }
 
 
@@ -192,7 +192,7 @@ def test_tokens_come_from_an_endpoint_for_the_clients_secret(topics, allow, come
     with token_endpoint() as url:
         given = {**NO_TOKENS, "sasl_oauthbearer_token_endpoint_url": url}
         assert list(discover(come_as("TOKENS", **given), Named((topic,))).ids) == [topic]
-        with refused("Failed to acquire SASL OAUTHBEARER token: .*invalid_client.*where its tokens come from"):
+        with refused("Failed to acquire SASL OAUTHBEARER token: .*invalid_client.*the source of tokens"):
             discover(come_as("TOKENS", **(given | {"sasl_oauthbearer_client_secret": "wrong"})), Named((topic,)))
 
 

@@ -173,10 +173,10 @@ FAULTS = [
     a_fault({"topic": "no-such-topic"}, "its topic 'no-such-topic' does not exist"),
     a_fault({"partition": 99}, "its partition is 99, but '{topic}' has 0 to 1"),
     a_fault({"partition": -2}, "its partition is -2, but '{topic}' has 0 to 1"),
-    a_fault({"value": b"x" * 60_000}, "has 60,017 bytes of key, value and headers, and '{topic}' takes 49,"),
-    a_fault({"timestamp": NOW + 10**9}, "ms ahead of the clock, and '{topic}' takes 3600000"),
+    a_fault({"value": b"x" * 60_000}, "has 60,017 bytes of key, value and headers, but '{topic}' takes 49,"),
+    a_fault({"timestamp": NOW + 10**9}, "ms ahead of the clock, but '{topic}' takes 3600000"),
     a_fault({"timestamp": 0}, "its timestamp is exactly 1970-01-01 00:00:00.000"),
-    a_fault({"headers": [{"key": None, "value": b"x"}]}, "a header of it has no name"),
+    a_fault({"headers": [{"key": None, "value": b"x"}]}, "one of its headers has no name"),
 ]
 
 

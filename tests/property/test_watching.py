@@ -20,10 +20,10 @@ class Watcher:
     def __init__(self):
         self.now, self.watch, self.started = 0, None, []
 
-    def look(self, ledger, *, active=False, spent=False, seconds=5):
+    def look(self, ledger, *, active=False, limit_reached=False, seconds=5):
         for _ in range(0, seconds, 5):
             self.now += 5_000
-            seen = Seen(ledger, active, spent, self.now)
+            seen = Seen(ledger, active, limit_reached, self.now)
             self.watch = noticed(self.watch, seen)
             if silent(self.watch, seen, MINUTE) is None:
                 self.watch = fired(self.watch, seen)
@@ -59,10 +59,10 @@ def test_a_first_run_that_found_nothing_is_followed_by_another_as_soon_as_the_ba
     assert len(watcher.started) == 2
 
 
-def test_silence_while_a_range_is_owned_or_the_limit_is_spent():
+def test_silence_while_a_range_is_owned_or_the_limit_is_reached():
     watcher = Watcher()
     watcher.look(opened(LEDGER), active=True, seconds=3600)
-    watcher.look(LEDGER, spent=True, seconds=3600)
+    watcher.look(LEDGER, limit_reached=True, seconds=3600)
     assert watcher.started == []
 
 

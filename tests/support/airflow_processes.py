@@ -4,10 +4,12 @@ import json
 import os
 import secrets
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import httpx
@@ -23,6 +25,7 @@ COMMANDS = {
     "triggerer": ["triggerer", "--skip-serve-logs"],
     "dag-processor": ["dag-processor"],
 }
+DATABASE = "airflow.db"
 START_SECONDS = 240
 STOP_SECONDS = 15
 LAST_LINES = 30
@@ -62,6 +65,9 @@ class AirflowProcesses:
         """Make the database, start everything, return when all of it says that it is healthy."""
         migrated = self._popen("migration", ["db", "migrate"])
         assert migrated.wait(START_SECONDS) == 0, self.logs("migration")
+        # Who reads then keeps nobody from writing: otherwise the scheduler may find the file locked, and ends.
+        with closing(sqlite3.connect(self.home / DATABASE)) as database:
+            assert database.execute("PRAGMA journal_mode=WAL").fetchone() == ("wal",)
         for name in COMMANDS:
             self.start_one(name)
         self._until(self._healthy, "did not become healthy")
@@ -80,6 +86,11 @@ class AirflowProcesses:
             self.kill(name)
         kill_all_at(self.home)
 
+    def check(self) -> None:
+        """Fail with the last lines of what has ended though nobody killed it."""
+        ended = [name for name, process in [*self._running.items()] if process.poll() is not None]
+        assert not ended, f"{ended} ended\n{self.logs(*ended)}"
+
     def logs(self, *names: str) -> str:
         """The last lines of what these processes wrote."""
         return "\n".join(f"--- {name}\n" + _tail(self._log(name)) for name in names or COMMANDS)
@@ -95,8 +106,7 @@ class AirflowProcesses:
     def _until(self, true: Callable[[], bool], otherwise: str) -> None:
         deadline = time.monotonic() + START_SECONDS
         while not true():
-            ended = [name for name, process in self._running.items() if process.poll() is not None]
-            assert not ended, f"{ended} ended\n{self.logs(*ended)}"
+            self.check()
             assert time.monotonic() < deadline, f"Airflow {otherwise} within {START_SECONDS} s\n{self.logs()}"
             time.sleep(0.3)
 
@@ -122,8 +132,8 @@ class AirflowProcesses:
             "API__PORT": port,
             "CORE__DAGS_FOLDER": str(dags),
             "CORE__EXECUTION_API_SERVER_URL": f"{self.url}/execution/",
-            # Airflow's processes share one SQLite file: whoever finds it locked waits, or the scheduler ends.
-            "DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.home / 'airflow.db'}?timeout=30",
+            # Airflow's processes share one SQLite file: whoever finds it locked waits.
+            "DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.home / DATABASE}?timeout=30",
         }
         kafka = {"conn_type": "kafka", "extra": {"bootstrap.servers": bootstrap_servers}}
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}

@@ -14,9 +14,15 @@ LOOK_SECONDS = 0.6
 
 
 class AirflowRest:
-    """A client of one Airflow. Answers other than success are errors that show what was said."""
+    """A client of one Airflow. Answers other than success are errors that show what was said.
 
-    def __init__(self, url: str, headers: Mapping[str, str] | None = None) -> None:
+    While something is waited for, `check` is called: it fails where Airflow does not run any more.
+    """
+
+    def __init__(
+        self, url: str, headers: Mapping[str, str] | None = None, check: Callable[[], None] = lambda: None
+    ) -> None:
+        self._check = check
         self._client = httpx.Client(base_url=f"{url}/api/v2", timeout=120, headers=headers)
 
     def close(self) -> None:
@@ -127,6 +133,7 @@ class AirflowRest:
         """Return when something holds."""
         deadline = time.monotonic() + seconds
         while not true():
+            self._check()
             assert time.monotonic() < deadline, f"not within {seconds} s: {otherwise()}"
             time.sleep(LOOK_SECONDS)
 

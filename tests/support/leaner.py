@@ -9,6 +9,8 @@ from pathlib import Path
 WITHOUT_SPARK = ("pyspark", "pyspark-client", "py4j", "pandas", "apache-airflow-providers-apache-spark")
 WITHOUT_AIRFLOW = ("airflow", "airflow-provider-orderedkafka", "apache-airflow-core", "apache-airflow-task-sdk")
 """Neither is this package there: a cluster gets it as a bundle."""
+_OF_AIRFLOW = ("", "-core", "-task-sdk", "-providers-apache-kafka")
+READER_ALONE = (*WITHOUT_SPARK, "airflow", *(f"apache-airflow{each}" for each in _OF_AIRFLOW))
 
 SHARED = {"..", "airflow"}
 """Folders that packages share: those of the providers, and what lies outside."""

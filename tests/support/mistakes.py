@@ -95,23 +95,23 @@ def written() -> Iterator[Mistake]:
 
 
 ELSEWHERE = {
-    "application": "say it with rows=Rows(application=Application('my_app.py'))",
-    "application_args": "say it with rows=Rows(application=Application('my_app.py', arguments=",
-    "arrow_transform": "say it with rows=Rows(arrow_transform=",
-    "conf": "say it with spark=SparkSubmit(conf=",
-    "conn_id": "say it with spark=SparkSubmit(conn_id=",
-    "decode": "say it with rows=Rows(decode=",
-    "executor_memory": "say it with spark=SparkSubmit(executor_memory=",
-    "keep_order": "say it with to=KafkaOutput('...', keep_order=",
+    "application": "set it with rows=Rows(application=Application('my_app.py'))",
+    "application_args": "set it with rows=Rows(application=Application('my_app.py', arguments=",
+    "arrow_transform": "set it with rows=Rows(arrow_transform=",
+    "conf": "set it with spark=SparkSubmit(conf=",
+    "conn_id": "set it with spark=SparkSubmit(conn_id=",
+    "decode": "set it with rows=Rows(decode=",
+    "executor_memory": "set it with spark=SparkSubmit(executor_memory=",
+    "keep_order": "set it with to=KafkaOutput('...', keep_order=",
     "min_offsets": "it is a setting of the load: OrderedLoad(",
     "mode": "use ordered_intervals() or ordered_replay()",
-    "name": "say it with spark=SparkSubmit(name=",
+    "name": "set it with spark=SparkSubmit(name=",
     "output": "it is to=",
-    "output_topic": "say it with to=KafkaOutput('...')",
+    "output_topic": "set it with to=KafkaOutput('...')",
     "pre_execute": "it is an argument of a task: tasks={'load'",
     "retry_delay": "it is an argument of a task: tasks={'load'",
-    "spark_conn_id": "say it with spark=SparkSubmit('...')",
-    "transform": "say it with rows=Rows(transform=",
+    "spark_conn_id": "set it with spark=SparkSubmit('...')",
+    "transform": "set it with rows=Rows(transform=",
 }
 """What belongs elsewhere, and how it is said."""
 
@@ -169,11 +169,11 @@ AT_START = [
     ),
     AtStart(
         f"{TABLE}, spark=SparkSubmit(packages='{ICEBERG}-3.4_2.13:1.8.0')",
-        "iceberg-spark-runtime-3.4_2.13:1.8.0' is for Spark 3.4 and Scala 2.13, and this is Spark ... spark_binary=",
+        "iceberg-spark-runtime-3.4_2.13:1.8.0' is for Spark 3.4 and Scala 2.13, but this is Spark ... spark_binary=",
     ),
     AtStart(
         "to=DeltaOutput('/data'), spark=SparkSubmit(packages='io.delta:delta-spark_2.12:2.4.0')",
-        "'io.delta:delta-spark_2.12:2.4.0' is for Spark 2 and Scala 2.12, and this is Spark ... packages='io.delta:",
+        "'io.delta:delta-spark_2.12:2.4.0' is for Spark 2 and Scala 2.12, but this is Spark ... packages='io.delta:",
     ),
     AtStart(
         "to=DeltaOutput('/data')", f"DeltaOutput('/data'): this is Spark ... packages={PACKAGES['delta'].of('4.2')!r}"
@@ -220,9 +220,9 @@ AT_LOOK = [
     AtLook("orders()", f"Connection refused ... {UP}", again=True, way="nobody"),
     AtLook("orders()", f"did not answer within ... {UP}", again=True, way="no Kafka"),
     AtLook("orders()", f"connecting to a PLAINTEXT broker listener? ... {UP}", again=True, way="TLS to plain"),
-    AtLook("orders()", f"{UP} ... TLS is spoken there: it has to be SSL or SASL_SSL", again=True, way="plain to TLS"),
-    AtLook("orders()", "'ssl.ca.location' (or 'ssl.ca.pem') must name who signed", again=True, way="another authority"),
-    AtLook("orders()", "check user name, password and mechanism", again=True, way="another password"),
+    AtLook("orders()", f"{UP} ... That port speaks TLS: set SSL or SASL_SSL", again=True, way="plain to TLS"),
+    AtLook("orders()", "'ssl.ca.location' (or 'ssl.ca.pem') must have the CA", again=True, way="another authority"),
+    AtLook("orders()", "check the user name, password and mechanism", again=True, way="another password"),
     AtLook("orders()", "the principal needs DESCRIBE (and READ) on the topic", way="who may see nothing"),
     AtLook(
         "orders()",
@@ -244,17 +244,17 @@ AT_LOOK = [
     AtLook("orders(start={'orders': [0, 0, 0], 'refunds': [0]})", "orders[2] does not exist: 'orders' has the"),
     AtLook(
         "orders(start='2099-01-01T00:00:00Z')",
-        "the start 2099-01-01T00:00:00.000Z lies ahead ... choose an earlier one, or 'latest'",
+        "the start 2099-01-01T00:00:00.000Z is in the future ... choose an earlier one, or 'latest'",
         again=True,
     ),
     AtLook(
         "replay(start={'orders': [2, 0], 'refunds': [0]}, end='earliest')",
-        "the end orders[0]@0 lies before the start orders[0]@2 ... swap them, or ask for a later end",
+        "the end orders[0]@0 is before the start orders[0]@2 ... swap them, or ask for a later end",
         task="resolve",
     ),
     AtLook(
         "replay(start='latest', end='2000-01-01T00:00:00Z')",
-        "the end orders[0]@0 lies before the start orders[0]@3 ... swap them, or ask for a later end",
+        "the end orders[0]@0 is before the start orders[0]@3 ... swap them, or ask for a later end",
         task="resolve",
     ),
     AtLook(

@@ -41,7 +41,7 @@ def plain_report(**fields: Any) -> Report:
         "range_id": loaded.id,
         "attempt": 1,
         "complete": True,
-        "limit_spent": False,
+        "limit_reached": False,
         "stop": NOWHERE,
         **dict.fromkeys((*counts, "bytes_read", "started_at", "ended_at"), 0),
         "error": None,

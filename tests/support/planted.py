@@ -91,7 +91,7 @@ PLANTED: dict[str, tuple[Any, dict[str, int], str]] = {
     "a row is missing": (without, {"missing": 1}, ""),
     "a row is there twice": (again(), {"doubled": 1}, "is the same row"),
     "a row lies apart from its key": (changed(partition=0), {"out_of_order": 1}, "in another partition"),
-    "a row came late": (later, {"out_of_order": 1}, "lies behind"),
+    "a row came late": (later, {"out_of_order": 1}, "it comes after"),
     "an empty value": (changed(value=b""), {"altered": 1}, "another value"),
     "a byte of the key": (changed(key=b"key-1-2"), {"altered": 1}, "another key"),
     "no key": (changed(key=None), {"altered": 1}, "another key"),
@@ -106,6 +106,6 @@ PLANTED: dict[str, tuple[Any, dict[str, int], str]] = {
     "a row behind the range's end": (elsewhere(12), {"stray": 1}, "did not read that offset"),
     "a row of no partition of the source": (elsewhere(5, 7), {"stray": 1}, "does not read that partition"),
     "a row of another topic": (of_another_topic, {"stray": 1}, "does not read that partition"),
-    "a second row of a record": (again(ordinal=1), {"stray": 1}, "a plain copy has row 0 alone"),
+    "a second row of a record": (again(ordinal=1), {"stray": 1}, "a plain copy has only row 0"),
     "everything is missing": (lambda _: [], {"missing": 36}, ""),
 }

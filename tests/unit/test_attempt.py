@@ -29,7 +29,7 @@ from airflow_provider_orderedkafka.spark.state.lease import Lease, Outside, Syst
 from airflow_provider_orderedkafka.storage import LocalState
 
 LOADED = a_range()
-COUNTS = Counts(1, Tally(30, 30), Tally(30, 30), 1, place(30), limit_spent=False)
+COUNTS = Counts(1, Tally(30, 30), Tally(30, 30), 1, place(30), limit_reached=False)
 JOB = Job(KafkaOutput("out"))
 DONE = report(LOADED, COUNTS, Ending(1, 0, 1))
 

@@ -143,7 +143,7 @@ def test_rows_of_a_key_that_changed_places_are_found_and_those_of_different_keys
     swapped = found(odd[1], odd[0], *odd[2:], *even)
     done = compare(COPY, source(), swapped)
     assert places(done) == [("out_of_order", "a[0]@101", "out[0]@1")]
-    assert done.places[0].why == "it lies behind b[1]@101 at out[0]@0"
+    assert done.places[0].why == "it comes after b[1]@101 at out[0]@0"
     assert told(compare(replace(COPY, keep_order="none"), source(), swapped)) == {}
 
 
@@ -162,7 +162,7 @@ def test_order_by_partition_is_of_all_rows_in_it_and_each_partition_has_its_own(
         (Row(-1, 100), "the range does not read that partition"),
         (Row(0, 99), "the range did not read that offset"),
         (Row(0, 105), "the range did not read that offset"),
-        (Row(0, 101, 1), "it says to be row 1 of its record, and a plain copy has row 0 alone"),
+        (Row(0, 101, 1), "it claims to be row 1 of its record, but a plain copy has only row 0"),
     ],
 )
 def test_a_row_that_comes_from_nowhere_is_found(row: Row, why: str) -> None:

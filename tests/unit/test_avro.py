@@ -81,7 +81,7 @@ POISON = {
     "a text of a negative length": (b"\x02\x05foo", "damaged or cut off"),
     "a text of a huge length": (b"\x02\xfe\xff\xff\xff\x0ffoo", "damaged or cut off"),
     "a text that is not UTF-8": (b"\x02\x06\xff\xfe\xfd", "UnicodeDecodeError"),
-    "bytes behind the end": (b"\x02\x06foo!", "1 bytes are left behind its end"),
+    "bytes behind the end": (b"\x02\x06foo!", "1 bytes are left after its end"),
 }
 
 

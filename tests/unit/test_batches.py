@@ -66,7 +66,7 @@ def test_what_an_attempt_counts_late_does_not_stand_for_what_a_newer_one_has_wri
         with pytest.raises(Killed):
             w.run()
     w.checkpoint.hold("000002-b")
-    w.checkpoint.put_counts(Counts(1, Tally(), Tally(), 1, place(10), limit_spent=False))
+    w.checkpoint.put_counts(Counts(1, Tally(), Tally(), 1, place(10), limit_reached=False))
     w.checkpoint.hold("000004-d")
     assert w.run().counts.total.rows_emitted == 30
     assert w.writer.replays == [1, 1, 1]
@@ -272,4 +272,4 @@ def test_what_lies_behind_the_cut_is_next_where_a_cut_batch_came_out_smaller_tha
     loop = w.run()
     assert spans == [(0, 10), (10, 15), (15, 16)]
     assert w.plan.windows == [[1, 2, 3], [3, 4]]
-    assert (loop.counts.total.rows_emitted, loop.counts.end, loop.counts.limit_spent) == (15, place(16), True)
+    assert (loop.counts.total.rows_emitted, loop.counts.end, loop.counts.limit_reached) == (15, place(16), True)

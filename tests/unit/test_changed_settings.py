@@ -50,8 +50,8 @@ def test_once_a_batch_was_noted_it_is_refused_with_what_changed_and_the_ways_out
         run.resolve(AFTER) if step == "resolve" else run.load("range-1", job=AFTER)
     assert world.store.values == before
     for said in (
-        "to.topic was 'a', it is 'b'; to.keep_order was 'key', it is None",
-        "Set it back and clear this task",
+        "to.topic was 'a', and is now 'b'; to.keep_order was 'key', it is None",
+        "Change that back and clear this task",
         "`orderedkafka ledger abandon orders",
     ):
         assert said in str(refused.value)
@@ -77,7 +77,7 @@ def test_a_range_is_finished_where_it_was_begun_though_its_template_has_moved_on
     heir.load(heir.resolve(Job(KafkaOutput("orders-02-01"), written="orders-{{ ds }}")))
     assert job_in(world) == first
     other = Job(KafkaOutput("orders-01-31"), written="orders-{{ ds_nodash }}")
-    assert first.changes(other) == "to was 'orders-{{ ds }}', it is 'orders-{{ ds_nodash }}'"
+    assert first.changes(other) == "to was 'orders-{{ ds }}', and is now 'orders-{{ ds_nodash }}'"
 
 
 def test_abandoned_it_is_planned_anew_with_what_is_set_now(world):
@@ -109,7 +109,7 @@ def test_an_attempt_that_finds_nothing_of_the_one_before_is_refused_before_it_is
     run.machine = "there"
     with pytest.raises(LifecycleError) as refused:
         run.load("range-1", job=BEFORE)
-    for said in ("attempt 1 of range 'range-1' was begun on machine 'here', and this is 'there'", "abandon orders"):
+    for said in ("attempt 1 of range 'range-1' ran on machine 'here', and this is 'there'", "abandon orders"):
         assert said in str(refused.value)
     assert world.ledger.open.attempt == 1
 

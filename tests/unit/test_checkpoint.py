@@ -218,7 +218,7 @@ def test_how_far_the_row_limit_lets_a_batch_go_is_decided_once_by_whichever_atte
 
 def counts(batch: int, may_be_doubled: int = 0) -> Counts:
     total = Tally(may_be_doubled=may_be_doubled)
-    return Counts(batch, total, total, batch, place(batch), limit_spent=False)
+    return Counts(batch, total, total, batch, place(batch), limit_reached=False)
 
 
 def held(checkpoint: Checkpoint, *terms: str) -> list[Checkpoint]:
@@ -295,13 +295,13 @@ def failed() -> Report:
 
 def test_the_report_in_words_names_what_is_in_doubt() -> None:
     total = Tally(10, 6, dead_letters=4, replayed=4, may_be_doubled=3, may_be_out_of_order=2, lost=1)
-    counts = Counts(1, total, total, 1, place(10), limit_spent=False)
+    counts = Counts(1, total, total, 1, place(10), limit_reached=False)
     said = summary(a_range(), report(a_range(), counts, Ending(1, 0, 1)))
     for remark in (
-        "4 sent to the dead letter topic",
+        "4 kept as dead letters",
         "3 may be doubled",
         "2 may be out of order",
-        "4 left out, being there already",
+        "4 left out, already in the output",
         "1 lost to retention before they were read, at most",
     ):
         assert f"\n  {remark}\n" in said

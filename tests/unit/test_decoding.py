@@ -49,7 +49,7 @@ POISON = {
     "half a frame": (b"\x00\x00", "ends after 2 bytes"),
     "an unknown schema": (b"\x00\x00\x00\x12\x34\x02", "has no schema 4660"),
     "no data": (b"\x00\x00\x00\x00\x01", "damaged or cut off"),
-    "too much data": (b"\x00\x00\x00\x00\x01\x02\x02", "left behind its end"),
+    "too much data": (b"\x00\x00\x00\x00\x01\x02\x02", "left after its end"),
 }
 
 

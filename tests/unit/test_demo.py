@@ -133,7 +133,7 @@ def test_the_summary_fits_a_screen_and_has_what_is_wrong(output):
 
 def test_a_directory_that_holds_something_else_is_refused_and_left_alone(tmp_path):
     (tmp_path / "kafka").mkdir()
-    with pytest.raises(DemoError, match="else"), claimed(tmp_path):
+    with pytest.raises(DemoError, match="files"), claimed(tmp_path):
         pass
     assert (tmp_path / "kafka").is_dir()
 

@@ -88,6 +88,35 @@ def test_an_airflow_that_is_missing_is_told_once_with_the_extra_that_brings_it(m
     assert all("pip install 'airflow-provider-orderedkafka[airflow]'" in each for each in broken.values())
 
 
+@pytest.fixture
+def reader_alone(monkeypatch, tmp_path):
+    """This package without its extras, and no Java."""
+    extras = ("apache-airflow", "apache-airflow-providers-apache-kafka", "pyspark")
+    monkeypatch.setitem(sys.modules, "airflow", None)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setattr(doctor, "version_of", lambda name: None if name in extras else metadata.version(name))
+
+
+def test_the_reader_alone_is_in_order_and_what_loads_need_is_said(reader_alone, capsys):
+    assert cli.main(["doctor"]) == 0
+    printed = capsys.readouterr().out
+    assert "pip install 'airflow-provider-orderedkafka[airflow,spark]'" in printed
+    assert printed.endswith("Everything is fine.\n")
+    assert "java" not in printed
+
+
+def test_the_reader_alone_cannot_check_what_airflow_knows(reader_alone):
+    findings = doctor.examine(Tries(topics=["orders"]))
+    assert named(findings, "apache-airflow").status == "broken"
+    assert "install" not in {each.name for each in findings}
+
+
+def test_the_reader_alone_without_a_package_of_its_own_is_broken(reader_alone, monkeypatch):
+    lacking = ("apache-airflow", "apache-airflow-providers-apache-kafka", "pyspark", "pyarrow")
+    monkeypatch.setattr(doctor, "version_of", lambda name: None if name in lacking else metadata.version(name))
+    assert [each.name for each in doctor.examine(Tries()) if each.status != "ok"] == ["pyarrow"]
+
+
 def test_an_environment_needs_no_spark_and_then_no_java(monkeypatch, tmp_path):
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     findings = list(installed(lambda name: None if name == "pyspark" else metadata.version(name)))

@@ -106,7 +106,7 @@ def test_what_a_transform_raised_is_told_by_its_last_line_whatever_stands_in_it(
     ("raised", "said"),
     [
         ('cimpl.KafkaException: KafkaError{code=_TIMED_OUT,val=-185,str="Timed out"}', "Kafka's client failed"),
-        ("ConnectionRefusedError: [Errno 111] Connection refused", "what a task needs failed"),
+        ("ConnectionRefusedError: [Errno 111] Connection refused", "the network or a disk failed in a task"),
     ],
 )
 def test_what_comes_from_outside_a_task_is_no_fault_of_the_transform_and_can_be_tried_again(raised, said):

@@ -159,7 +159,7 @@ def test_the_doctor_names_the_files_that_define_one_load():
     ) == [("DAG files", "ok", "2 loads in 2 files, each defined once")]
     assert told(("dags:a.py", {"a": a_dag(LOAD)}), ("more:a.py", {"a": a_dag(LOAD)}), ("dags:b.py", None)) == [
         (f"load {LOAD}", "broken", "is defined by DAG 'a' of dags:a.py and by DAG 'a' of more:a.py"),
-        ("DAG files", "warning", "dags:b.py cannot be parsed, so which loads are in there is not known"),
+        ("DAG files", "warning", "dags:b.py cannot be parsed, so their loads are not known"),
     ]
     (_, *found), *_ = told(("dags:a.py", {"a": a_dag(LOAD), "i": a_dag(LOAD, mode="interval")}))
     assert found == ["broken", "is defined by DAG 'a' of dags:a.py and by DAG 'i' of dags:a.py"]

@@ -106,7 +106,7 @@ def test_more_of_what_grows_may_be_named_at_any_time():
 
 def test_identities_may_be_switched_off_as_a_message_says_and_not_on_again():
     on, off = Job(KafkaOutput("a")), Job(KafkaOutput("a", provenance=False))
-    assert (on.changes(off), off.changes(on)) == ("", "to.provenance was False, it is True")
+    assert (on.changes(off), off.changes(on)) == ("", "to.provenance was False, and is now True")
 
 
 def with_arguments(*arguments, file=""):
@@ -131,7 +131,7 @@ def test_how_the_packaged_application_reads_and_writes_may_change_by_its_argumen
 
 def test_a_change_is_said_without_what_is_the_default():
     said = Job(KafkaOutput("a")).changes(Job(FilesOutput("/data/orders", "orc")))
-    assert said == "to was KafkaOutput(topic='a'), it is FilesOutput(path='/data/orders', format='orc')"
+    assert said == "to was KafkaOutput(topic='a'), and is now FilesOutput(path='/data/orders', format='orc')"
 
 
 def test_a_work_of_a_later_release_is_refused_in_one_sentence():

@@ -1,13 +1,19 @@
 """How loads stand, as `orderedkafka loads` says it."""
 
+import re
 from dataclasses import asdict, replace
+from pathlib import Path
 
+import pytest
 from support import statuses
 from support.messages import says
 
+import airflow_provider_orderedkafka
+from airflow_provider_orderedkafka.core.status import OPEN
 from airflow_provider_orderedkafka.tools.commands.loads import LoadState, as_table, in_order, state_of
 
 NOW = 1_800_000_000_000
+PAGE = Path(airflow_provider_orderedkafka.__file__).parent / "page" / "parts.js"
 STORIES = {
     "orders": statuses.loading(NOW),
     "refunds": statuses.waiting(NOW, "refunds"),
@@ -34,6 +40,13 @@ def test_an_open_range_says_how_much_of_it_is_loaded_or_why_it_failed():
     assert (loading.state, round(loading.share, 2)) == ("loading", round(7 / 12, 2))
     assert failed.state == "failed"
     assert says(failed.error, "attempt 2 ... 'payments'")
+
+
+@pytest.mark.parametrize("state", sorted(OPEN))
+def test_the_state_of_an_open_range_is_called_as_on_the_page(state):
+    status = STORIES["orders"].found
+    found = state_of("orders", replace(status, ranges=(replace(status.ranges[-1], state=state),)), NOW)
+    assert re.search(rf'^  {state}: "(.*)",$', PAGE.read_text("utf-8"), re.MULTILINE)[1] == found.state
 
 
 def test_a_load_says_how_old_its_look_is_and_is_idle_where_nothing_waits():

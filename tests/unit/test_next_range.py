@@ -80,7 +80,7 @@ LOG = SimulatedLog({FIRST: [Entry(n, 10 * n) for n in range(10)], SECOND: []})
         (TERMS, None, 10, "nothing to load"),
         (replace(TERMS, grace=50), None, 6, "nothing to load: 4 offsets are younger than the grace of 50ms"),
         (replace(TERMS, grace=0), 60, 6, "nothing to load: 4 offsets wait for an open transaction"),
-        (replace(TERMS, end_time=50), None, 6, "nothing to load: 4 offsets are not older than the end that is set"),
+        (replace(TERMS, end_time=50), None, 6, "nothing to load: 4 offsets are at or after the end that is set"),
     ],
     ids=["nothing new", "young", "an open transaction", "beyond the end"],
 )
@@ -194,7 +194,7 @@ def test_settings_that_were_raised_since_are_taken_for_what_they_always_were_and
     log = SimulatedLog({FIRST: [Entry(5, 2 * HOUR)]})
     topic = Topic("orders", "id", 1, compacted=False, settings=BY_TIME)
     [remark] = deleted_at(log, Offsets({FIRST: 5}), [topic], HOUR, 9 * HOUR).remarks
-    assert remark.endswith(f"is older than {Moment(HOUR)}, if the topic's settings were always so")
+    assert remark.endswith(f"are older than {Moment(HOUR)}, if retention was never changed")
 
 
 def test_a_broker_that_knows_fewer_partitions_than_were_loaded_is_asked_again():

@@ -152,7 +152,7 @@ def opened_by(store, owner):
 def test_a_preview_of_abandoning_says_what_happens_to_the_range_and_to_its_offsets(store):
     assert ledger_operations.preview_of_abandon(store.ledger()) == f"load {LOAD} has no open range"
     said = ledger_operations.preview_of_abandon(opened_by(store, "d/1"))
-    assert says(said, "range 'r1' of d/1 ... submitted, attempt 1")
+    assert says(said, "range 'r1' of d/1 ... submitted, and attempt 1")
     assert "revision 0" in said
 
 
@@ -181,13 +181,13 @@ def test_nothing_open_is_nothing_to_abandon_and_nothing_against_a_rewind(store):
 
 def test_a_load_that_ended_at_its_row_limit_says_so_in_the_ledger_for_good():
     planned = a_range("r1", 0, 5, 105)
-    spent = replace(a_report(planned, 1), limit_spent=True, stop=place(15), rows_emitted=9)
+    spent = replace(a_report(planned, 1), limit_reached=True, stop=place(15), rows_emitted=9)
     world = World(DictStore())
     world.ledger_store.save(
         lifecycle.first_look(LOAD, instance="i", home_dag="d", place=place(5), topics={}, now=0), None
     )
     ledger = opened_by(world.ledger_store, "d/1")
     (outcome,) = lifecycle.committed(ledger, planned, spent, "d/1", 9).outcomes
-    assert outcome.reason == "as many rows as it may write were written after 10 of 100 offsets; the rest waits"
-    (outcome,) = lifecycle.committed(ledger, planned, replace(spent, limit_spent=False), "d/1", 9).outcomes
+    assert outcome.reason == "the row limit was reached after 10 of 100 offsets; the rest waits"
+    (outcome,) = lifecycle.committed(ledger, planned, replace(spent, limit_reached=False), "d/1", 9).outcomes
     assert outcome.reason == planned.reason

@@ -44,7 +44,12 @@ BOTH_BY_AGE = Pace(10_000, 15 * MINUTE, "oldest")
         (Pace(None, 15 * MINUTE), situation(300, MINUTE), False, "300 offsets are there, the delay runs out in 14m"),
         (Pace(10, 15 * MINUTE), situation(0, MINUTE), False, "nothing to load, the delay runs out in 14m"),
         (Pace(10, 15 * MINUTE), situation(0, 20 * MINUTE), False, "nothing to load, the delay ran out"),
-        (DELAY, situation(300, first=True), True, "300 offsets are there, and the first run waits for no delay"),
+        (
+            DELAY,
+            situation(300, first=True),
+            True,
+            "300 offsets are there, and the first run does not wait for the delay",
+        ),
         (DELAY, situation(0, first=True), False, "nothing to load"),
         (BOTH, situation(10_000, first=True), True, "10,000 offsets are there, 10,000 are enough"),
         (

@@ -30,7 +30,7 @@ class Terminal(StringIO):
 
 def counts(batch: int, *, of: int = 4, batch_offsets: int = 250) -> Counts:
     total = Tally(rows_read=batch * batch_offsets, rows_emitted=batch * batch_offsets)
-    return Counts(batch, Tally(), total, batch, place(batch * batch_offsets), limit_spent=batch > of)
+    return Counts(batch, Tally(), total, batch, place(batch * batch_offsets), limit_reached=batch > of)
 
 
 def planned(batch: int, *, about: bool = False) -> Planned:

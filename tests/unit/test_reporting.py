@@ -29,7 +29,7 @@ def test_a_range_is_told_from_and_to_by_partition_with_its_times_in_utc():
     assert in_words(loaded).splitlines() == [
         "range orders-1: 2,509 offsets in 2 of 3 partitions",
         "  planned at  2026-01-31T12:01:00.000Z",
-        "  order time  2026-01-31T12:00:00.000Z to 2026-01-31T12:00:00.001Z",
+        "  times       2026-01-31T12:00:00.000Z to 2026-01-31T12:00:00.001Z",
         "  orders[0]  1,000 to 3,500: 2,500 offsets",
         "  refunds[0]  0 to 9: 9 offsets",
     ]
@@ -38,7 +38,7 @@ def test_a_range_is_told_from_and_to_by_partition_with_its_times_in_utc():
 def test_a_range_of_many_partitions_stays_short():
     start, end = place(-1, orders=[0] * 100), place(-1, orders=[1] * 100)
     lines = in_words(replace(a_range("orders-1", 0, 0, 1), start=start, end=end)).splitlines()
-    assert lines[2] == "  order time  the beginning to its end"
+    assert lines[2] == "  times       the beginning to its end"
     assert (len(lines), lines[-1]) == (24, "  and 80 more partitions")
 
 

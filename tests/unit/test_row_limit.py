@@ -6,7 +6,7 @@ import pytest
 from support.runs import LOAD, TOPICS, MirrorByHand, World, a_person, a_range, a_report, place
 
 from airflow_provider_orderedkafka.core import lifecycle
-from airflow_provider_orderedkafka.core.next_range import limit_spent, rows_left
+from airflow_provider_orderedkafka.core.next_range import limit_reached, rows_left
 from airflow_provider_orderedkafka.loads import ledger_operations
 
 
@@ -25,11 +25,11 @@ def test_dead_letters_count_from_run_to_run(ledger):
 
 
 def test_the_sentence_of_a_spent_limit_says_where_its_rows_went(ledger):
-    spent = "the row limit of 20 rows is spent: 10 were written and 10 became dead letters; raise it to go on"
-    assert limit_spent(ledger, 20) == spent
-    assert (limit_spent(ledger, 21), limit_spent(ledger, None)) == (None, None)
+    said = "the row limit of 20 rows is reached: 10 were written and 10 became dead letters; raise it to go on"
+    assert limit_reached(ledger, 20) == said
+    assert (limit_reached(ledger, 21), limit_reached(ledger, None)) == (None, None)
     clean = replace(ledger, rows_emitted=20, dead_letters=0)
-    assert limit_spent(clean, 20) == "the row limit of 20 rows is spent: 20 were written; raise it to go on"
+    assert limit_reached(clean, 20) == "the row limit of 20 rows is reached: 20 were written; raise it to go on"
 
 
 def test_a_ledger_restored_from_its_mirror_knows_the_dead_letters(ledger):

@@ -57,7 +57,7 @@ def test_a_record_on_which_the_function_raises_stays_as_it_is_and_says_why():
     ("made", "why"),
     [
         ({"total": "many"}, "Could not convert 'many'"),
-        ({"sum": 1}, "ValueError: a row has the column 'sum', which is none of total"),
+        ({"sum": 1}, "ValueError: a row has the column 'sum', which is not one of total"),
         ("text", "TypeError: a row must be a dictionary, found 't'"),
         ([{"total": 1}, {"total": None}, {"total": b""}], "Could not convert b''"),
     ],

@@ -72,7 +72,7 @@ def _hint(value: object) -> str:
     if not isinstance(value, bool) and number.isascii() and number.isdigit():
         return f": a number alone has no unit; did you mean '{number}s' or '{number}m'?"
     if isinstance(value, str) and "M" in value and _WRITTEN.fullmatch(value.strip().lower()):
-        return f": M may be months to some, minutes are m; did you mean '{value.strip().lower()}'?"
+        return f": M is not a unit, minutes are m; did you mean '{value.strip().lower()}'?"
     return ""
 
 
@@ -168,7 +168,7 @@ def _check_places(called: str, taken: list[Parameter], given: tuple[Any, ...], n
     places = sum(each.kind is Parameter.POSITIONAL_OR_KEYWORD for each in taken)
     if len(given) > places:
         left = [f"{each.name}=" for each in taken if each.kind is Parameter.KEYWORD_ONLY and each.name not in named]
-        hint = f"say which of {', '.join(left)} it is" if left else "leave it out"
+        hint = f"name it, with one of {', '.join(left)}" if left else "leave it out"
         raise SettingError(f"{called}() does not take {given[places]!r} without a name: {hint}")
 
 

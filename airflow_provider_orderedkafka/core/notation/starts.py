@@ -180,11 +180,11 @@ def _hint(value: object) -> str:
 def _moment(moment: datetime, name: str, given: object) -> Moment:
     if moment.tzinfo is None:
         raise SettingError(
-            f"{name!r} needs a time zone, or it would mean another moment on another machine, "
-            f"found {given!r}; write 'Z' behind it for UTC, or an offset such as '+02:00'"
+            f"{name!r} needs a time zone, or it would be another moment on another machine, found {given!r}; add 'Z' "
+            "for UTC, or an offset such as '+02:00'"
         )
     time = (moment - _EPOCH) // timedelta(milliseconds=1)
-    return Moment(_expect(0 <= time <= _LAST, time, name, given, "a moment from 1970 on and before 10000, in UTC"))
+    return Moment(_expect(0 <= time <= _LAST, time, name, given, "a moment in the years 1970 to 9999, in UTC"))
 
 
 def _ago(text: str, name: str) -> Ago:
@@ -192,8 +192,8 @@ def _ago(text: str, name: str) -> Ago:
         return Ago(parse_duration(text[1:], name))
     except SettingError:
         raise SettingError(
-            f"{name!r} must be a time ago such as '-2h' or '-1h30m' where it begins with '-', found {text!r}; for the "
-            f"ends of the log say 'earliest' or 'latest'"
+            f"{name!r} begins with '-', so it must be a time ago such as '-2h' or '-1h30m', found {text!r}; for the "
+            "ends of the log, use 'earliest' or 'latest'"
         ) from None
 
 

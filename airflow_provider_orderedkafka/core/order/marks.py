@@ -71,8 +71,8 @@ class Compared(NamedTuple):
         few, more = self.unknown[:SHOWN], len(self.unknown) - SHOWN
         where = ", ".join(map(str, few)) + (f" and {more:,} more" if more > 0 else "")
         return (
-            f"whether it is still the same log is not known for {where}: there was an election, and the record before "
-            "was deleted or compacted away"
+            f"whether the log is still the same is not known for {where}: there was an election, and the record before "
+            "that offset was deleted or compacted away"
             if few
             else ""
         )

@@ -22,8 +22,8 @@ from ...core.order.positions import TopicPartition
 from ...errors import AccessDeniedError, CredentialsError, OrderedKafkaError, UnknownTopicError, UnreachableError
 from .config import client_config
 
-_CREDENTIALS: Final = "check user name, password and mechanism, or where its tokens come from, and 'security.protocol'"
-_CHANGED: Final = "if they were changed meanwhile, the next attempt takes them as its connection has them then"
+_CREDENTIALS: Final = "check the user name, password and mechanism (or the source of tokens), and 'security.protocol'"
+_CHANGED: Final = "if they changed since, the next attempt takes the new ones from its connection"
 DENIED: Final = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED: "the principal needs DESCRIBE (and READ) on the topic",
     KafkaError.GROUP_AUTHORIZATION_FAILED: "the principal needs DESCRIBE (and READ) on the group",
@@ -37,14 +37,14 @@ DENIED_WRITES: Final = {
 }
 _UNTRUSTED: Final = "certificate verify failed"
 _TRUST: Final = (
-    "'ssl.ca.location' (or 'ssl.ca.pem') must name who signed the broker's certificate, and that must not have expired "
-    "and be for the host that is connected to"
+    "'ssl.ca.location' (or 'ssl.ca.pem') must have the CA that signed the broker's certificate; this certificate must "
+    "be for this host, and not expired"
 )
 # OpenSSL's words for a broker's alert. Its other alerts may be transient, or not about certificates.
 _REFUSED: Final = re.compile(r"alert (?:[a-z ]*certificate|unknown ca)")
 _IDENTITY: Final = (
-    "the broker wants a certificate of this client's ('ssl.certificate.location' and 'ssl.key.location', or "
-    "'ssl.keystore.location') that has not expired and is signed by whom it trusts"
+    "the broker asks for a client certificate ('ssl.certificate.location' and 'ssl.key.location', or "
+    "'ssl.keystore.location'): it must be signed by a CA that the broker trusts, and not expired"
 )
 _BROKER: Final = re.compile(r"\w+://\[?(?P<host>[^/\]]+)\]?:(?P<port>\d+)/")
 _SERVER: Final = re.compile(r"(?:\w+://)?\[?(?P<host>[^,\]]+?)\]?:(?P<port>\d+)")
@@ -77,7 +77,7 @@ def check_allowed(
     if operations and needed not in operations:
         raise AccessDeniedError(
             f"the principal needs {needed} on topic {topic!r}, {why}: grant it; `orderedkafka {doctor} {topic}` "
-            "tells what else is missing"
+            "shows what else is missing"
         )
 
 
@@ -380,4 +380,4 @@ def _of_tls(config: Mapping[str, str], seconds: float) -> str:
             pass
     except (OSError, ValueError):
         return ""
-    return f" TLS is spoken there: it has to be {'SASL_SSL' if 'sasl' in protocol else 'SSL or SASL_SSL'}"
+    return f" That port speaks TLS: set {'SASL_SSL' if 'sasl' in protocol else 'SSL or SASL_SSL'}"

@@ -78,8 +78,8 @@ OFTEN_SET: Final = """
 _ALL_BUT: Final = 0.93
 """How much of a name is that of a setting where nothing else can be meant: no two settings are so much alike."""
 
-_SERIALIZED: Final = "keys and values come and go as bytes; leave it out, and cast or encode the columns"
-_PEM: Final = "'{p}ssl.ca.location' is a PEM file, which needs none; leave it out"
+_SERIALIZED: Final = "keys and values are bytes here; leave it out, and cast or encode the columns"
+_PEM: Final = "'{p}ssl.ca.location' is a PEM file, which needs neither password nor type; leave it out"
 _OAUTH: Final = (
     "set '{p}sasl.oauthbearer.method' to 'oidc' with '{p}sasl.oauthbearer.token.endpoint.url', "
     "'{p}sasl.oauthbearer.client.id' and '{p}sasl.oauthbearer.client.secret'"
@@ -87,8 +87,8 @@ _OAUTH: Final = (
 
 JAVA_ONLY: Final[dict[str, str]] = {
     "sasl.jaas.config": (
-        "set '{p}sasl.username' and '{p}sasl.password' to what its username= and password= say; for Kerberos, "
-        "with a client that was built with it, '{p}sasl.kerberos.principal' and '{p}sasl.kerberos.keytab'"
+        "set '{p}sasl.username' and '{p}sasl.password' to its username= and password=; for Kerberos, "
+        "with a client that was built with it, set '{p}sasl.kerberos.principal' and '{p}sasl.kerberos.keytab'"
     ),
     **dict.fromkeys(("sasl.login.callback.handler.class", "sasl.client.callback.handler.class"), _OAUTH),
     "ssl.truststore.location": (
@@ -101,7 +101,7 @@ JAVA_ONLY: Final[dict[str, str]] = {
     "ssl.keystore.key": "set '{p}ssl.key.pem' to the same PEM text",
     "ssl.keystore.certificate.chain": "set '{p}ssl.certificate.pem' to the same PEM text",
     "fetch.max.wait.ms": "set '{p}fetch.wait.max.ms'",
-    "max.poll.records": "slices bound what is held in memory; leave it out",
+    "max.poll.records": "slices limit the memory already; leave it out",
     **dict.fromkeys(("key.deserializer", "value.deserializer", "key.serializer", "value.serializer"), _SERIALIZED),
     "buffer.memory": "set '{p}queue.buffering.max.kbytes' (in kB)",
     "max.request.size": "set '{p}message.max.bytes'",
@@ -110,7 +110,7 @@ JAVA_ONLY: Final[dict[str, str]] = {
 }
 
 _NO_GROUP: Final = "no consumer group is joined; leave it out"
-_LEDGER: Final = "what was loaded is written down with the range, never by the consumer; leave it out"
+_LEDGER: Final = "progress is kept with the range, never by the consumer; leave it out"
 _COMMITS: Final = """
     auto.commit.enable auto.commit.interval.ms enable.auto.commit enable.auto.offset.store
     offset.store.method offset.store.path offset.store.sync.interval.ms
@@ -123,8 +123,8 @@ _GROUPS: Final = """
 FIXED: Final[dict[str, str]] = {
     **dict.fromkeys(_COMMITS.split(), _LEDGER),
     **dict.fromkeys(_GROUPS.split(), _NO_GROUP),
-    "group.id": _NO_GROUP + " (to begin where a group stands say startingOffsets='committed:<group>')",
-    "auto.offset.reset": "an offset that is gone is never replaced silently; say where to begin with 'startingOffsets'",
+    "group.id": _NO_GROUP + " (to begin at a group's offsets, set startingOffsets='committed:<group>')",
+    "auto.offset.reset": "an offset that is gone is never replaced silently; leave it out, and set 'startingOffsets'",
     "enable.partition.eof": "the reader needs it to know where a log ends; leave it out",
     "allow.auto.create.topics": "reading never creates a topic; leave it out",
     "metadata.broker.list": "it is librdkafka's older name of '{p}bootstrap.servers'; set that",
@@ -226,9 +226,9 @@ def client_config(config: Mapping[str, str], role: Role, ours: Mapping[str, Any]
     added = {} if resolver is None else _function(resolver)(dict(kept))
     for name in sorted(name for name in SHAPING & set(added) if added[name] != kept.get(name)):
         raise SettingError(
-            f"{RESOLVER!r}: {resolver!r} gives {name!r} as {added[name]!r}: which records are read, or where rows go, "
-            "depends on it, so it must be the same in all attempts. Leave it out there, and set it where attempts "
-            f"compare it: as {PREFIX + name!r}, or beside the topics of a load"
+            f"{RESOLVER!r}: {resolver!r} sets {name!r} to {added[name]!r}, which decides which records are read or "
+            "where rows go, so it must be the same in all attempts. Leave it out of the resolver, and set it where "
+            f"attempts compare it: as {PREFIX + name!r}, or beside the topics of a load"
         )
     return {**_DEFAULTS, **kept, **added, "logger": CLIENT_LOG, **(ours or {})}
 
@@ -301,7 +301,7 @@ def _check_values(settings: Mapping[str, str], prefix: str, kind: str) -> None:
         )
     if settings.get("ssl.endpoint.identification.algorithm") == "":
         raise SettingError(
-            f"{kind} '{prefix}ssl.endpoint.identification.algorithm' is empty, as Java says 'none'; set 'none'"
+            f"{kind} '{prefix}ssl.endpoint.identification.algorithm' is empty, Java's way to say 'none'; set 'none'"
         )
 
 
@@ -319,8 +319,8 @@ def _check_kerberos(settings: Mapping[str, str], prefix: str, kind: str) -> None
         raise SettingError(
             f"{kind} {asked} asks for Kerberos (GSSAPI), which the installed confluent-kafka {version()} (librdkafka "
             f"{libversion()[0]}) was built without: set '{prefix}{_MECHANISM[0]}' to another mechanism that the "
-            "brokers offer, such as 'SCRAM-SHA-512'; or build the client beside a librdkafka with Cyrus SASL, wherever "
-            "one runs (pip install --no-binary confluent-kafka confluent-kafka)"
+            "brokers offer, such as 'SCRAM-SHA-512'; or, on each machine, install a librdkafka with Cyrus SASL and "
+            "build the client with it (pip install --no-binary confluent-kafka confluent-kafka)"
         )
 
 
@@ -331,7 +331,7 @@ def _check_tokens(given: Mapping[str, Any], prefix: str, kind: str) -> None:
         return
     if all(str(given.get(name, "")).lower() != value for name, value in _TOKENS.items()):
         raise SettingError(
-            f"{kind} '{prefix}{named}' is OAUTHBEARER, and nothing says where its tokens come from: set "
+            f"{kind} '{prefix}{named}' is OAUTHBEARER, but no setting says where tokens come from: set "
             f"'{prefix}sasl.oauthbearer.method' to 'oidc' with the endpoint, client.id and client.secret beside it, or "
             f"name a function with '{prefix}{RESOLVER}' ('package.module:function'; {MSK!r} for Amazon MSK)"
         )

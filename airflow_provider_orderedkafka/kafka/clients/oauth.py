@@ -18,7 +18,7 @@ def msk_iam(settings: Mapping[str, str]) -> dict[str, Any]:
     servers = settings.get("bootstrap.servers", "")
     found = _REGION.search(servers)
     if found is None:
-        raise SettingError(f"{servers!r} is no Amazon MSK cluster: its address names no region; name another resolver")
+        raise SettingError(f"{servers!r} is no Amazon MSK cluster (its address has no region): name another resolver")
     return {"oauth_cb": partial(_msk_token, found["region"].lower())}
 
 
@@ -33,7 +33,7 @@ def _msk_token(region: str, _config: str) -> tuple[str, float]:
     except ImportError as error:
         raise SettingError(
             f"Amazon MSK with IAM needs aws-msk-iam-sasl-signer-python, which this Python ({sys.executable}) does not "
-            "have: pip install 'airflow-provider-orderedkafka[msk]' in Airflow, and that package where Spark runs"
+            "have: in Airflow, pip install 'airflow-provider-orderedkafka[msk]'; where Spark runs, that package alone"
         ) from error
     token, expiry = signer.generate_auth_token(region)
     return token, expiry / 1000

@@ -131,14 +131,14 @@ class PartitionEvents:
         self, positions: Mapping[TopicPartition, int], stops: Mapping[TopicPartition, int]
     ) -> OrderedKafkaError:
         wanted = listed([partition.at(position) for partition, position in positions.items()])
-        waited = f"nothing came for {self._deadline:g} s while waiting for {wanted}"
+        waited = f"Kafka sent nothing for {self._deadline:g} s while waiting for {wanted}"
         unknown = [error for error in self._pooled.troubles if error.code() in UNKNOWN]
         if unknown:
             return UnknownTopicError(f"{waited}: {unknown[-1].str()}")
         for partition, end in self._log_ends.items():
             if positions.get(partition) == end:
                 return UnreachableError(
-                    f"{waited}: the log ends at {partition.at(end)}, and should go on to "
+                    f"{waited}: the log ends at {partition.at(end)}, but should go on to "
                     f"{partition.at(stops[partition])}; its leader may lag, or have lost records"
                 )
         reported = [error.str() for error in self._pooled.troubles if error.code() != KafkaError._ALL_BROKERS_DOWN]

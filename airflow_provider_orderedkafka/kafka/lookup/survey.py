@@ -159,7 +159,7 @@ def _by_topic(place: StartResolver, starts: Mapping[str, Start]) -> ResolvedStar
     read = {partition.topic for partition in place.partitions}
     if odd := sorted(read ^ starts.keys()):
         wrong = "is not read: leave it out" if odd[0] in starts else "is not named: give it one, such as 'earliest'"
-        raise SettingError(f"the {place.word} is one for each topic, and {odd[0]!r} {wrong}")
+        raise SettingError(f"the {place.word} is set for each topic, but {odd[0]!r} {wrong}")
     found: dict[TopicPartition, int] = {}
     remarks: list[str] = []
     deleted: list[Deleted] = []
@@ -178,8 +178,8 @@ def _at(place: StartResolver, time: int) -> ResolvedStart:
     """The first visible record at or after the time, or else the high end; and where older ones may be gone."""
     if place.word == "start" and time > place.now:
         raise NotYetError(
-            f"the start {Moment(time)} lies ahead, and where it is in the log is not known before then: choose an "
-            "earlier one, or 'latest' for what comes from now on"
+            f"the start {Moment(time)} is in the future, so its place in the log is not known yet: choose an earlier "
+            "one, or 'latest' for what comes from now on"
         )
     log = place.kafka.log(place.isolation)
     index, ends = log.first_at(place.partitions, [time])[0], place.high_ends()
@@ -211,7 +211,7 @@ def _committed(place: StartResolver, group: str) -> ResolvedStart:
 def _explicit(place: StartResolver, wanted: dict[TopicPartition, int]) -> ResolvedStart:
     if odd := sorted(set(wanted) - set(place.partitions)):
         place.kafka.discover(Assigned(tuple(odd)))  # raises for one that does not exist
-        raise SettingError(f"the {place.word} names {listed(odd)}, which is not among what is read: leave it out")
+        raise SettingError(f"the {place.word} names {listed(odd)}, which is not read: leave it out")
     if missing := [partition for partition in place.partitions if partition not in wanted]:
         raise SettingError(
             f"the {place.word} names no offset for {listed(missing)}: name every partition that is read, with "

@@ -259,7 +259,7 @@ def show_place(config: Mapping[str, str], group: str, place: Offsets) -> None:
     try:
         write_commits(config, group, *portions, deadline=_SHOW_SECONDS)
     except OrderedKafkaError as error:
-        _log.warning("group %r does not show how far this has come: %s", group, error)
+        _log.warning("group %r could not be committed, so its lag shows too high for now: %s", group, error)
 
 
 class _Group:

@@ -59,7 +59,7 @@ def read_slice(
             tally.lose(fetched.lost)
             for partition, count in fetched.lost.items():
                 _log.warning(
-                    "%s: retention took %s offsets before they were read; reading goes on behind them", partition, count
+                    "%s: retention deleted %s offsets before they were read; reading goes on after", partition, count
                 )
             for rows in builder.spans(settings.batch_bytes):
                 last = _check_order(builder, ordered, rows, last)
@@ -154,9 +154,9 @@ def _beyond(piece: Slice, ordered: Ordered, builder: BatchBuilder) -> int:
     if piece.close is not None and found.size:
         record = builder.position(int(found[0]))
         raise UnreachableError(
-            f"{record.partition.at(record.offset)} has the order time {record.order_time}, where its slice was to end "
-            f"before {piece.close.limit(record.partition)}: the broker that was asked for times is behind, and does "
-            "not know the record; the next attempt asks again"
+            f"{record.partition.at(record.offset)} has the order time {record.order_time}, but its slice ends before "
+            f"{piece.close.limit(record.partition)}: the broker that was asked for times lags, and did not know this "
+            "record; the next attempt asks again"
         )
     return int(_behind(piece, piece.end, ordered).size)
 

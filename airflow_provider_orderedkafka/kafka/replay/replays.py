@@ -254,18 +254,17 @@ def find_landed(kafka: Outputs, batch: BegunBatch, outputs: NotedOutputs) -> Rep
     found = kafka.discover(Named(outputs.topics))
     if unheard_of := sorted(set(outputs.ends) - set(found.partitions)):
         raise UnreachableError(
-            f"{unheard_of[0].at(outputs.ends[unheard_of[0]])} is where the batch was noted, but Kafka at "
-            f"{kafka.servers!r} knows no such partition now: its broker is behind, or the topic was made anew with "
-            "fewer; the next attempt asks again"
+            f"the output ended at {unheard_of[0].at(outputs.ends[unheard_of[0]])} when the batch began, but Kafka at "
+            f"{kafka.servers!r} has no such partition now: its broker lags, or the topic was created again with fewer; "
+            "the next attempt asks again"
         )
     silent = {topic.name for topic in found.topics if not topic.settings}
     scan = _Scan(batch, outputs, found.compacted - silent)
     read = scan.read(kafka, found.partitions)
     if in_doubt := (outputs.doubtful - scan.whole) & {partition.topic for partition in read.with_gaps}:
         _log.warning(
-            "offsets without records since the batch was noted in %s, which may have been compacted meanwhile: it gets "
-            "the batch again whole, and the report counts that; leave cleanup.policy as it is, and let the principal "
-            "DESCRIBE_CONFIGS there",
+            "compaction may have taken records of %s since the batch began: the whole batch is written there again, "
+            "and the report counts that; leave cleanup.policy as it is, and grant the principal DESCRIBE_CONFIGS there",
             ", ".join(map(repr, sorted(in_doubt))),
         )
         scan = _Scan(batch, outputs, scan.whole | in_doubt)

@@ -128,10 +128,10 @@ def _size(rows: Rows, aims: Aims) -> Findings:
         takes = f"{aims.name(index)!r} takes {bound} (max.message.bytes)"
         if silent[index]:
             takes = (
-                f"Kafka's default is {bound}; what {aims.name(index)!r} takes is not known, as its settings may not be "
-                "read: let the principal DESCRIBE_CONFIGS there"
+                f"Kafka's default is {bound}; the limit of {aims.name(index)!r} is not known, because its settings may "
+                "not be read: grant the principal DESCRIBE_CONFIGS there"
             )
-        return f"it has {sizes[index]:,} bytes of key, value and headers, and {takes}"
+        return f"it has {sizes[index]:,} bytes of key, value and headers, but {takes}"
 
     yield sizes > most, reason
 
@@ -150,8 +150,8 @@ def _headers(rows: Rows, aims: Aims) -> Findings:
     yield (
         counts + own > MOST_HEADERS,
         lambda index: (
-            f"it has {counts[index]:,} headers{' beside provenance' * own}, and Kafka's client (librdkafka) reads none "
-            f"of a record that has more than {MOST_HEADERS:,}"
+            f"it has {counts[index]:,} headers{' beside provenance' * own}, but Kafka's client (librdkafka) reads none "
+            f"where a record has more than {MOST_HEADERS:,}"
         ),
     )
     if not rows.headers.flatten().field("key").null_count:
@@ -160,7 +160,7 @@ def _headers(rows: Rows, aims: Aims) -> Findings:
     parents = pc.list_parent_indices(rows.headers).to_numpy()
     mask = np.zeros(len(rows), bool)
     mask[parents[nameless]] = True
-    yield mask, lambda _: "a header of it has no name"
+    yield mask, lambda _: "one of its headers has no name"
 
 
 def _timestamp(rows: Rows, aims: Aims) -> Findings:
@@ -170,7 +170,7 @@ def _timestamp(rows: Rows, aims: Aims) -> Findings:
 
         def reason(index: int, way: str = way, setting: str = setting, most: Ints = most) -> str:
             return (
-                f"its timestamp {rows.timestamps[index]} is {abs(off[index])} ms {way} the clock, and "
+                f"its timestamp {rows.timestamps[index]} is {abs(off[index])} ms {way} the clock, but "
                 f"{aims.name(index)!r} takes {most[index]} (message.timestamp.{setting}.max.ms)"
             )
 
@@ -183,8 +183,8 @@ def _epoch(rows: Rows, aims: Aims) -> Findings:
         yield (
             epoch & (aims.each(lambda output: output.stamps, 0) == 0),
             lambda _: (
-                "its timestamp is exactly 1970-01-01 00:00:00.000, which Kafka's client takes for none, and would "
-                "replace by the moment of writing: set another in the transform, or null where that moment is meant"
+                "its timestamp is exactly 1970-01-01 00:00:00.000, which Kafka's client takes for none and replaces by "
+                "the time of writing: set another one in the transform, or null for the time of writing"
             ),
         )
 

@@ -124,8 +124,9 @@ class Pulse:
         self._look()
         if self.stood:
             raise DeliveryError(
-                f"this process stood still for {self.stood:.0f} s, and another attempt may write since: what was not "
-                f"sent within {STILL:g} s is thrown away. Let its machine run on while it loads; the batch is run again"
+                f"this process stood still for {self.stood:.0f} s, and another attempt may be writing now: records "
+                f"that were not sent within {STILL:g} s are dropped, and the batch is run again. Keep the machine "
+                "running during a load"
             )
 
     def end(self) -> None:
@@ -244,7 +245,7 @@ class PooledProducer:
             elif silent > min(_SURE_AFTER, self.deadline) and (refused := self.refusal()):
                 raise refused
             elif silent > self.deadline:
-                heard = f" (last heard: {self.troubles[-1].str()})" if self.troubles else ""
+                heard = f" (last error: {self.troubles[-1].str()})" if self.troubles else ""
                 raise DeliveryError(
                     f"Kafka acknowledged nothing for {self.deadline:g} s while {left:,} records waited{heard}; are its "
                     "brokers up and reachable? ('kafka.delivery.timeout.ms')"

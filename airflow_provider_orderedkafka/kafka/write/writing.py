@@ -56,11 +56,14 @@ def plan_write(settings: WriteSettings, columns: Sequence[Column], kafka: Kafka 
     outputs = look_up_outputs(kafka or Brokers(settings.config), settings.topics)
     dead = settings.dead_letter_topic
     if dead is not None and outputs[dead].compacted:
-        raise SettingError(f"'deadLetterTopic' {dead!r} is compacted, and would lose all but the last of each key")
+        raise SettingError(
+            f"'deadLetterTopic' {dead!r} is compacted, and would lose all but the last dead letter of each key: name a "
+            "topic that is not"
+        )
     if dead is not None and outputs[dead].compacted is None:
         _log.warning(
-            "whether 'deadLetterTopic' %r is compacted is not known, as its settings may not be read: if it is, it "
-            "loses all but the last dead letter of each key; let the principal DESCRIBE_CONFIGS there",
+            "'deadLetterTopic' %r may be compacted, and then loses all but the last dead letter of each key: its "
+            "settings may not be read; grant the principal DESCRIBE_CONFIGS there",
             dead,
         )
     return replace(settings, outputs=outputs, config=with_limits(settings.config, outputs))

@@ -210,7 +210,7 @@ def _left_word(loop: BatchLoop) -> None:
     try:
         loop.leave_word()
     except OrderedKafkaError as error:  # that which ended the attempt says more
-        _log.warning("what of batch %s may be doubled could not be written down: %s", loop.unsure, error)
+        _log.warning("rows of batch %s may be doubled, and this could not be stored: %s", loop.unsure, error)
 
 
 def already_loaded(checkpoint: Checkpoint, loaded: Range) -> Report | None:
@@ -227,7 +227,7 @@ def _ends(writer: Writer) -> Ends | None:
     try:
         return writer.output.ends()
     except Exception as error:  # noqa: BLE001 - of Kafka, of Spark or of a catalog
-        _log.warning("where the output ends is not known, and the report does not say it: %s", error)
+        _log.warning("the end of the output could not be read, so the report lacks it: %s", error)
         return None
 
 
@@ -324,13 +324,13 @@ class Loader:
         checkpoint.set_up(writer.setup, arguments.job)
         if arguments.transform is not None and (found := sorted(volatile(writer.frames.rows))):
             print(
-                f"warning: the transform uses {', '.join(found)}, which gives other values in another attempt: what is "
-                "written again then differs, and a filter by it may lose rows or write them twice. Make such values of "
-                "the record, such as its timestamp",
+                f"warning: the transform uses {', '.join(found)}, which gives other values in another attempt: rows "
+                "that are written again differ, and a filter by such a value may lose rows or write them twice. Take "
+                "such values from the record, such as its timestamp",
                 flush=True,
             )
         if page := self._spark.started().sparkContext.uiWebUrl:
-            print(f"Spark's page of it, while it runs: {page}", flush=True)
+            print(f"Spark's page for this load, while it runs: {page}", flush=True)
         return writer
 
     def _state(self, location: str) -> State:
@@ -350,7 +350,7 @@ def _first_line(loaded: Range, before: Counts | None, setup: Setup, output: str)
     done = 0 if before is None else before.end.offsets.since(loaded.start.offsets)
     state = "from its start"
     if before is not None and done:
-        state = f"on from batch {before.batch}, {counted(done, 'offset')} done"
+        state = f"continued after batch {before.batch}, {counted(done, 'offset')} done"
     limit = "" if loaded.rows_left is None else f", at most {counted(loaded.rows_left, 'row')}"
     spans = f"{counted(loaded.offsets, 'offset')} of {', '.join(sorted(loaded.topics))}"
     return (

@@ -326,10 +326,10 @@ class BatchLoop:
     def _check_code(self, allotment: Allotment) -> None:
         if allotment.code != self._work.writer.setup.code:
             raise SettingError(
-                f"the row limit ends in batch {allotment.batch}, whose rows were counted with other code of the "
-                "transform. Set the code back, and run the same range again; or give the range up with `orderedkafka "
-                f"ledger abandon {self._work.loaded.load} --reason ...` (by hand, with a new checkpoint): the next one "
-                "takes the new code"
+                f"the row limit ends in batch {allotment.batch}, and the transform's code was changed after its rows "
+                "were counted. Set the code back, and run the same range again; or abandon the range with "
+                f"`orderedkafka ledger abandon {self._work.loaded.load} --reason ...` (by hand: start with a new "
+                "checkpoint), and the next range uses the new code"
             )
 
     def _written(self, batch: Batch) -> Tally:
@@ -379,7 +379,7 @@ class BatchLoop:
         batches = 1 if before is None else before.batches + 1
         spent = rows_left(self._work.loaded.rows_left, total.rows) == 0
         end = self._work.plan.marked(batch.end) if spent else batch.end
-        return Counts(batch.number, tally, total, batches, end, limit_spent=spent)
+        return Counts(batch.number, tally, total, batches, end, limit_reached=spent)
 
     def _left(self) -> int | None:
         return rows_left(self._work.loaded.rows_left, 0 if self.counts is None else self.counts.total.rows)

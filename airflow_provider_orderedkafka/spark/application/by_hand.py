@@ -155,7 +155,7 @@ def begun(books: Books, planned: Range, why: str) -> tuple[Range | None, str]:
     todo = load(books, planned.id, lambda loaded, _: loaded.id)
     if todo.action is Action.REFUSE:
         raise LedgerChangedError(
-            f"{todo.reason}: another run by hand has the checkpoint in use; run again when it ended"
+            f"{todo.reason}: another run by hand is using the checkpoint; run again when it has ended"
         )
     return (None, todo.reason) if todo.action is Action.SKIP else (planned, f"range {planned.id}: {why}")
 
@@ -165,8 +165,9 @@ def _check_complete(store: LedgerStore, state: State) -> None:
     ledger = store.ledger()
     if ledger is None and found:
         raise SettingError(
-            f"the checkpoint {state.location!r} has no {LEDGER}, but {', '.join(found)}: it belongs to a range that "
-            f"was loaded with --range, or lost its ledger. Name another --checkpoint, or bring the ledger back"
+            f"the checkpoint {state.location!r} has no {LEDGER}, but has {', '.join(found)}: it belongs to a range "
+            f"that was loaded with --range, or its ledger was deleted. Name another --checkpoint, or bring the ledger "
+            "back"
         )
     if ledger is not None and ledger.open is not None and store.range(ledger.open.range_id) is None:
         raise StateError(
@@ -191,6 +192,6 @@ def close(books: Books, loaded: Range, mirror: Alone) -> None:
                 break
             books.store.save(lifecycle.taken_over(ledger, books.run), ledger)
     raise LedgerChangedError(
-        f"range {loaded.id!r} is loaded, and another run writes the ledger in the checkpoint at the same moment: "
-        "run again to go on from where it stands"
+        f"range {loaded.id!r} is loaded, but another run is writing the ledger in the checkpoint: run again, and it "
+        "continues from there"
     )

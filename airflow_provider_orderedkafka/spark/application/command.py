@@ -60,7 +60,7 @@ ARGUMENTS: Final[dict[str, tuple[tuple[str, str, str, str], ...]]] = {
         (
             *("--row-limit", "ROWS", "count"),
             "maximum number of rows to write, over all runs with this checkpoint: the first ones in order. Not with "
-            "--range, which has its own",
+            "--range: a range has a limit of its own",
         ),
     ),
     "how to write it": (
@@ -81,18 +81,18 @@ ARGUMENTS: Final[dict[str, tuple[tuple[str, str, str, str], ...]]] = {
         (
             *("--output", "OUTPUT", "text"),
             "where to write, as FORMAT:NAME, such as iceberg:lake.shop.orders or parquet:/data/orders, or as JSON with "
-            "all that the output's value has",
+            "all fields of the output",
         ),
-        ("--output-topic", "TOPIC", "text", "instead, the topic to write to"),
+        ("--output-topic", "TOPIC", "text", "the topic to write to, instead of --output"),
         ("--sink-option", "NAME=VALUE", "pairs", "an option of the output topics; can be repeated; see below"),
         (
             *("--deletes", "CONDITION", "text"),
-            'which rows delete their key, as SQL, such as "op = \'d\'", where --output has a table\'s "upsert"',
+            'an SQL condition for rows that delete their key, such as "op = \'d\'"; for an --output with "upsert"',
         ),
-        ("--bad-records", "MOST", "count", "how many records of a run may be impossible to load; with --dead-letters"),
+        ("--bad-records", "MOST", "count", "maximum number of bad records in a run; needs --dead-letters"),
         (
             *("--dead-letters", "OUTPUT", "text"),
-            "where the bytes of these go: a topic, or, for tables, another one, such as iceberg:lake.shop.orders_dead",
+            "where bad records go: a topic or, for a table, another table, such as iceberg:lake.shop.orders_dead",
         ),
     ),
     "where to keep state and reports": (
@@ -234,9 +234,9 @@ def _work(found: argparse.Namespace, for_sink: Mapping[str, str]) -> Work:
     """The work, from its own text, a file, or the document beside the checkpoint."""
     named = {name for name, value in vars(found).items() if value not in (None, [])}
     if odd := sorted(named - WITH_A_WORK):
-        raise SettingError(f"--{odd[0].replace('_', '-')} cannot be used with --work, which says it: leave it out")
+        raise SettingError(f"--{odd[0].replace('_', '-')} cannot be used with --work, which sets it: leave it out")
     if odd := sorted(name for name in for_sink if not name.lower().startswith(PREFIX)):
-        raise SettingError(f"--sink-option {odd[0]} cannot be used with --work, which says it: leave it out")
+        raise SettingError(f"--sink-option {odd[0]} cannot be used with --work, which sets it: leave it out")
     word: str = found.work
     if word.startswith(PACKED):
         return Work.from_text(unpacked(word))
@@ -249,7 +249,7 @@ def _file(path: str) -> str:
         return Path(path).read_text("utf-8")
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else error
-        raise SettingError(f"--work must be a word of Airflow's, or a path, found {path[:80]!r}: {why}") from error
+        raise SettingError(f"--work must be a value from Airflow, or a path, found {path[:80]!r}: {why}") from error
 
 
 def _text_at(location: str) -> str:
@@ -261,7 +261,7 @@ def _text_at(location: str) -> str:
     with lent_session(folder) as session:
         text = open_state(folder, session).get(name)
     if text is None:
-        raise SettingError(f"--work says that its text is at {location!r}, and there is none: was it deleted?")
+        raise SettingError(f"--work names {location!r}, which is gone: was it deleted? In Airflow, clear `resolve`")
     return text
 
 
@@ -304,12 +304,12 @@ def _output(found: argparse.Namespace, for_sink: Mapping[str, str]) -> Output | 
     if found.output is not None:
         if found.output_topic is not None or options:
             odd = next((f"{name!r} of --sink-option" for name in options), "--output-topic")
-            raise SettingError(f"--output says where to write as a whole: leave out {odd}")
+            raise SettingError(f"{odd} cannot be used with --output, which has all such settings: leave it out")
         return output_of("--output", found.output)
     if found.output_topic is not None and "outputTopics" in options:
         raise SettingError(
-            "--output-topic and option 'outputTopics' exclude each other: the first says where every row goes, the "
-            "second what a column 'topic' may name"
+            "--output-topic and option 'outputTopics' cannot be used together: the first is the topic of every row, "
+            "the second lists the topics that a column 'topic' may name; leave one out"
         )
     if found.output_topic is None and "outputTopics" not in options:
         return None
@@ -345,8 +345,8 @@ def _cluster(for_sink: Mapping[str, str], job: Job, source: KafkaConfig) -> Kafk
     output = job.kafka
     if output is not None and output.kafka_conn_id is not None and SERVERS not in options:
         raise SettingError(
-            f"the output is on the cluster of connection {output.kafka_conn_id!r}, and nothing says where that is: "
-            f"give its options with --sink-option {SERVERS}=..., or in {OPTIONS_VARIABLE} as '{OF_THE_SINK}{SERVERS}'"
+            f"the output is on the cluster of connection {output.kafka_conn_id!r}, whose address is missing: "
+            f"set it with --sink-option {SERVERS}=..., or in {OPTIONS_VARIABLE} as '{OF_THE_SINK}{SERVERS}'"
         )
     own = {} if output is None else {f"{PREFIX}{name}": value for name, value in output.producer.items()}
     return KafkaConfig.from_options({**options, **own}, beneath=source)

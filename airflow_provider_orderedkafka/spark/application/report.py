@@ -143,7 +143,7 @@ def report(loaded: Range, counts: Counts | None, ending: Ending) -> Report:
         range_id=loaded.id,
         attempt=ending.attempt,
         complete=complete,
-        limit_spent=spent,
+        limit_reached=spent,
         stop=reached if spent or not complete else loaded.end,
         batches=0 if counts is None else counts.batches,
         started_at=ending.started_at,
@@ -184,8 +184,8 @@ def _advice(error: OrderedKafkaError | None, *, spent: bool) -> str:
     if error.retryable:
         return "run the same range with the same checkpoint again: it continues where it was"
     return (
-        "a retry alone will fail again: do what the error says, and run the same range with the same checkpoint again, "
-        "it continues where it was; or abandon the range, which leaves the rows written so far in the output"
+        "a retry alone will fail again: first do what the error says, then run the same range with the same checkpoint "
+        "again, and it continues where it was; or abandon the range: the rows written so far stay in the output"
     )
 
 
@@ -201,10 +201,10 @@ def summary(loaded: Range, found: Report) -> str:
     if told := costs(found).removeprefix(", "):
         lines.append(f"  cost      {told}")
     if found.stop.floor.lowest >= 0:
-        lines.append(f"  order     up to {Moment(found.stop.floor.lowest)}, {counted(found.late, 'late row')}")
+        lines.append(f"  times     up to {Moment(found.stop.floor.lowest)}, {counted(found.late, 'late row')}")
     remarks = {
-        "left out, being there already": found.replayed,
-        "sent to the dead letter topic": found.dead_letters,
+        "left out, already in the output": found.replayed,
+        "kept as dead letters": found.dead_letters,
         "may be doubled": found.may_be_doubled,
         "may be out of order": found.may_be_out_of_order,
         f"lost to retention before they were read{', at most' if found.replayed else ''}": found.lost,
@@ -213,11 +213,11 @@ def summary(loaded: Range, found: Report) -> str:
     if found.of_columns:
         lines.append(f"  {found.of_columns.removeprefix(', ')}")
     if found.unprotected is not None:
-        lines.append(f"  a replay would have written its batch twice: {found.unprotected}")
+        lines.append(f"  a retry would have written its batch twice: {found.unprotected}")
     return "\n".join([*lines, f"  {found.advice}"])
 
 
 def _outcome(found: Report) -> str:
     if not found.complete:
         return "failed"
-    return "the row limit is spent" if found.limit_spent else "complete"
+    return "the row limit is reached" if found.limit_reached else "complete"

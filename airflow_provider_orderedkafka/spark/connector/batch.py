@@ -70,8 +70,8 @@ def read_partition(
     yield from read_batches(partition.slice, replace(settings, columns=columns), tally)
     if tally.beyond:
         _log.warning(
-            "%s of a slice belong behind the end of their batch: who was asked for times did not know them yet. "
-            "What comes in a later batch and belongs before them is not flagged as late",
+            "%s of a slice belong after the end of their batch: the broker that was asked for times did not have them "
+            "yet. Records of later batches that belong before them are not flagged as late",
             counted(tally.beyond, "record"),
         )
 
@@ -101,7 +101,7 @@ class OrderedKafkaWriter(DataSourceArrowWriter):
         _log.info("wrote %s", total(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        _log.warning("the write failed; tasks that had ended wrote %s, and a rerun writes it again", total(messages))
+        _log.warning("the write failed; tasks that had ended wrote %s, which a rerun writes again", total(messages))
 
 
 def write_task(iterator: Iterator["RecordBatch"], settings: WriteSettings) -> TaskWritten:

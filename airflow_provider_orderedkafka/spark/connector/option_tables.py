@@ -148,8 +148,8 @@ def group(text: str, name: str) -> str:
     found = filled(text, name)
     if found.startswith(OF_LOADS):
         raise SettingError(
-            f"option {name!r} must be a group of your own, found {found!r}: groups that begin with {OF_LOADS!r} are "
-            "where loads in Airflow keep a copy of their ledgers"
+            f"option {name!r} must be a group of your own, found {found!r}: in groups that begin with {OF_LOADS!r}, "
+            "loads in Airflow keep a copy of their ledgers"
         )
     return found
 
@@ -190,14 +190,14 @@ def subscription(text: str, name: str) -> Subscription:
 ISOLATION: Final = PREFIX + ISOLATION_LEVEL
 
 _KAFKA_HELP: Final = (
-    "librdkafka's configuration, such as `kafka.security.protocol`; `kafka.bootstrap.servers` is required. A property "
-    "of the Java client is refused, a usual one with its equivalent"
+    "librdkafka's configuration, such as `kafka.security.protocol`; `kafka.bootstrap.servers` is required. Properties "
+    "of the Java client are refused; for usual ones, the error names the equivalent"
 )
 _SLICES_HELP: Final = (
-    "approximate number of offsets in a Spark partition; the default becomes larger, up to 64 MiB of records, where a "
-    "producer's batch is much of a Kafka partition: brokers send whole batches, to each task that needs a part"
+    "approximate number of offsets in a Spark partition. The default grows, up to 64 MiB of records, where producers' "
+    "batches are large: a broker sends a whole batch to each task that needs a part"
 )
-_OUTAGE: Final = "outages are waited out without it; leave it out"
+_OUTAGE: Final = "the source waits for a broker without it; leave it out"
 
 SOURCE: Final = OptionTable(
     (
@@ -235,7 +235,7 @@ SOURCE: Final = OptionTable(
         ),
         Option(
             *("rowLimit", count, "span"),
-            "at most so many rows: the first ones in order, of a stream in all its batches",
+            "maximum number of rows, the first ones in order; for a stream, over all its batches",
             unset="none",
             elsewhere="give it with --row-limit",
         ),
@@ -251,8 +251,8 @@ SOURCE: Final = OptionTable(
         ),
         Option(
             *("maxTriggerDelay", spark_duration, "pace"),
-            "start a batch with fewer offsets this long after the last one, the first one without a minimum at once; "
-            "also `15min` or milliseconds, as in Spark",
+            "start a batch with fewer offsets this long after the last one; the first batch starts at once. Also "
+            "`15min` or milliseconds, as in Spark",
             default="15m",
             unset="with a minimum",
             stream_only=True,
@@ -270,13 +270,13 @@ SOURCE: Final = OptionTable(
         Option("includeHeaders", flag, "how", "`true`: read the headers, into the column `headers`", "false"),
         Option(
             *("commitGroup", group, "how"),
-            "a consumer group that is to show how far a stream or a load has come: its place is committed there, for "
-            "the lag in Kafka's tools, and never read",
+            "a consumer group that shows how far a stream or a load has come: offsets are committed there, so that "
+            "Kafka's tools show the lag, and never read",
             unset="none",
             stream_only=True,
         ),
         Option(
-            *("failOnDataLoss", flag, "how"), "`false`: count deleted offsets, and go on behind them", default="true"
+            *("failOnDataLoss", flag, "how"), "`false`: count deleted offsets, and continue after them", default="true"
         ),
         Option(
             *("futureTolerance", parse_duration, "how"),
@@ -339,8 +339,8 @@ SINK: Final = OptionTable(
     of=" of the sink",
     means_nothing="has no meaning for the sink",
     instead={
-        "path": "where to write is the option 'topic'; call save() or start() without a path",
-        "subscribe": "this is an option of reading; where to write is 'topic'",
+        "path": "the option 'topic' says where to write; call save() or start() without a path",
+        "subscribe": "this is an option of reading; name the output with 'topic'",
         "keepOrder": "call keep_order(df) before writing",
     },
     ignored=frozenset({"checkpointlocation", "queryname"}),
@@ -368,7 +368,7 @@ APPLICATION_SINK: Final = replace(
     instead={
         "topic": "name it with --output-topic",
         "path": "name tables and files with --output, such as parquet:/data/orders",
-        "subscribe": "this is an option of reading; where to write is --output-topic",
+        "subscribe": "this is an option of reading; name the output with --output-topic",
         "deadLetterTopic": "say how many there may be, and where they go: --bad-records 10 --dead-letters orders-dead",
     },
     ignored=frozenset(),

@@ -110,7 +110,7 @@ def _check(values: Mapping[str, Any], *, stream: bool) -> None:
 
 def _of_range(kafka: KafkaConfig, values: Mapping[str, Any]) -> SourceOptions:
     if odd := sorted(set(values) - {option.name for option in SOURCE.options if option.with_range}):
-        raise SettingError(f"option {odd[0]!r} cannot be combined with 'range', which sets it: leave it out")
+        raise SettingError(f"option {odd[0]!r} cannot be used with 'range', which sets it: leave it out")
     loaded: Range = values["range"]
     return SourceOptions(
         kafka=kafka,
@@ -140,8 +140,8 @@ def parse_sink_options(
     kafka, values = KafkaConfig.from_options(given), SINK.parsed(given)
     if "topic" in values and "outputTopics" in values:
         raise SettingError(
-            "options 'topic' and 'outputTopics' exclude each other: the first says where every row goes, "
-            "the second what a column 'topic' may name"
+            "options 'topic' and 'outputTopics' cannot be used together: the first is the topic of every row, "
+            "the second lists the topics that a column 'topic' may name; leave one out"
         )
     provenance = values.get("provenance")
     return WriteSettings(

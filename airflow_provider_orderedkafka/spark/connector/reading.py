@@ -43,8 +43,8 @@ def asked_columns(schema: "StructType", *, include_headers: bool) -> tuple[str, 
             raise SettingError(_unknown(field.name, list(there)))
         if field.dataType.simpleString() != there[field.name]:
             raise SettingError(
-                f"the schema gives column {field.name!r} the type {field.dataType.simpleString()!r}, it is "
-                f"{there[field.name]!r}: read it as it is, and cast it then"
+                f"the schema gives column {field.name!r} the type {field.dataType.simpleString()!r}, but it is "
+                f"{there[field.name]!r}: read it as it is, and cast it afterwards"
             )
     asked = tuple(field.name for field in schema.fields)
     return None if asked == tuple(there) else asked

@@ -153,9 +153,9 @@ def end_of_range(loaded: Range) -> WayOut:
         f"the end of range {loaded.id!r}",
         "",
         "",
-        f"give the range up with `orderedkafka ledger abandon {loaded.load} --reason truncated`, and load that, too, "
+        f"abandon the range with `orderedkafka ledger abandon {loaded.load} --reason truncated`, and load that, too, "
         f"with `orderedkafka ledger rewind {loaded.load} --topic {{topic}} --to '{{to}}' --reason truncated`; by hand, "
-        "begin with a new checkpoint",
+        "start with a new checkpoint",
     )
 
 
@@ -163,8 +163,8 @@ def _check_cluster(loaded: Range, found: str, servers: str) -> None:
     """Raise if it is another cluster, where offsets mean nothing; not checked if a cluster gives no id."""
     if loaded.cluster_id and found and loaded.cluster_id != found:
         raise SettingError(
-            f"range {loaded.id!r} was planned on the cluster {loaded.cluster_id!r}, and {servers!r} is the cluster "
-            f"{found!r}: its offsets mean something else there. Set 'kafka.bootstrap.servers' (in Airflow, the Kafka "
+            f"range {loaded.id!r} was planned on the cluster {loaded.cluster_id!r}, but {servers!r} is the cluster "
+            f"{found!r}, where its offsets mean other records. Set 'kafka.bootstrap.servers' (in Airflow, the Kafka "
             f"connection) to the cluster that it was planned on, then run the same range again"
         )
 
@@ -243,8 +243,8 @@ class Stream:
         limit = self._options.row_limit
         if limit is not None and at.rows is None:
             raise SettingError(
-                f"the row limit of {limit:,} is new to this stream, and how many rows came before was not counted: "
-                "start with a new checkpoint, or leave it out"
+                f"the stream began without a row limit, so its rows were not counted, and a limit of {limit:,} cannot "
+                "apply now: start with a new checkpoint, or leave the limit out"
             )
         return limit is not None and (at.rows or 0) >= limit
 

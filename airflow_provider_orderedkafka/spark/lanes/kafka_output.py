@@ -80,7 +80,7 @@ class OutputTopics:
         if self.settings.source is None:
             return "provenance is off, so records do not say which row they are"
         if self.untrusted is not None:
-            return f"the transform may make other rows each time: {self.untrusted}"
+            return f"the transform may make different rows each time: {self.untrusted}"
         return None
 
     def destination(self, *, copied: bool, keep_order: KeepOrder) -> Destination:
@@ -113,7 +113,7 @@ class OutputTopics:
         now = self.ends()
         for topic in sorted(note.recreated(now.ids)):
             _log.warning(
-                "output topic %r was deleted and created again since batch %d was noted: all of it is read",
+                "output topic %r was deleted and created again since batch %d began: the whole topic is read",
                 topic,
                 note.batch,
             )
@@ -139,7 +139,7 @@ class OutputTopics:
             self.turns.fence(note.writers)
         if self.unprotected is not None:
             written = sum(max(end - note.outputs.get(p, 0), 0) for p, end in self.ends().topics.items())
-            _log.warning("batch %d is written again whole: %s", note.batch, self.unprotected)
+            _log.warning("batch %d is written again as a whole: %s", note.batch, self.unprotected)
             return KafkaBefore(doubt=Doubt(0, written, settled=True, known=False) if written else None)
         found = self._found(note)
         landed, doubtful = found.landed, found.gone + found.unnamed
@@ -151,8 +151,8 @@ class OutputTopics:
                     "to be written exactly once. Set the code back, and run the same range again"
                 )
             _log.warning(
-                "batch %d is written again whole: the code of the transform was changed since it was begun, or cannot "
-                "be read, and there are several rows for a record, so it cannot be told which of them are there",
+                "batch %d is written again as a whole: the transform's code has changed since the batch began, or "
+                "cannot be read, and a record may give several rows, so those already there cannot be recognised",
                 note.batch,
             )
             landed, doubtful = Landed(), doubtful + landed.rows

@@ -61,9 +61,9 @@ class RowLimit:
             if found is not None and self._is_exact(self.cut(batch, found), left):
                 return found
         raise UnreachableError(
-            f"where the row limit ends in batch {batch.number} cannot be told: {TRIES} times, the rows up to there "
-            f"were not the {left:,} that may pass. A broker may be behind, or records were deleted meanwhile; the next "
-            "attempt asks again"
+            f"cannot find where the row limit ends in batch {batch.number}: {TRIES} times, the rows up to the place "
+            f"that was found were not the {left:,} that are left. A broker may be behind, or records were deleted "
+            "meanwhile; the next attempt looks again"
         )
 
     def cut(self, batch: Batch, allotment: Allotment) -> Batch:

@@ -81,7 +81,7 @@ def check_keys(keys: "Array", rows: "RecordBatch") -> None:
     """`SettingError` if rows have other keys than their records, where the transform may not change them."""
     if rekeys(keys, rows):
         raise SettingError(
-            "the transform changes keys in some batches only: rows of one key may then be written side by side. Run "
+            "the transform changes keys in some batches only, so several tasks may write rows of one key at once: run "
             "the same range again with --sink-option writers=1"
         )
 
@@ -237,7 +237,7 @@ class Arguments:
         if bad is not None and loaded.rows_left is not None:
             raise SettingError(
                 f"{bad.most} bad records and a row limit cannot be used together: which rows are the first ones would "
-                "depend on what may be bad; leave one out"
+                "depend on which records are bad; leave one out"
             )
         from ...decoding.payloads import RecordDecoder
 

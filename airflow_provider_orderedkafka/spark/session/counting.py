@@ -121,7 +121,7 @@ def results(rows: "DataFrame", tasks: int | None = None) -> list[Any]:
     found = [pickle.loads(each) for each in came if each is not None]  # noqa: S301 - of our own tasks
     rows.isLocal()  # raises if the JVM is gone
     if tasks is not None and len(found) < tasks:
-        raise TaskFailedError(f"Spark said of {len(found):,} tasks what they have done, and {tasks:,} have run")
+        raise TaskFailedError(f"Spark gave the results of {len(found):,} tasks only, and {tasks:,} have run")
     return found
 
 

@@ -90,8 +90,8 @@ def _of_spark(name: str, text: str) -> OrderedKafkaError:
         return SettingError(f"Spark knows no master {found[1]!r}: correct the Spark connection's host, or --master")
     if STOPPED in text:
         return UnreachableError(
-            "Spark's context ended before it had begun: the master did not answer, or gave the application up. Is the "
-            "cluster up, does it have room, and can it be reached from the driver?"
+            "Spark did not start: its master did not answer, or ended the application. Is the cluster up, does it have "
+            "room, and can it be reached from the driver?"
         )
     return TaskFailedError(f"Spark failed: {name}: {_short(text)}")
 
@@ -108,7 +108,7 @@ def _failure_of_task(raised: str) -> OrderedKafkaError:
     if _FROM_KAFKA.match(raised):
         return TaskFailedError(f"Kafka's client failed in a task: {raised}")
     if _FROM_OUTSIDE.match(raised):
-        return TaskFailedError(f"what a task needs failed: {raised}")
+        return TaskFailedError(f"the network or a disk failed in a task: {raised}")
     return TransformError(f"Python code in a task failed: {raised}")
 
 

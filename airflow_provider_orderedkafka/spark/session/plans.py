@@ -82,8 +82,7 @@ BROADCAST_THE_OTHER: Final = (
     "the records are broadcast, and the rows follow the other side of the join: join with functions.broadcast(table)"
 )
 NO_HINT: Final = (
-    "without a hint for the table alone Spark may change its mind while it runs, and broadcast the records: join with "
-    "functions.broadcast(table)"
+    "without a hint on the table, Spark may broadcast the records while it runs: join with functions.broadcast(table)"
 )
 
 
@@ -120,8 +119,8 @@ class PlanFacts:
         """Raise if rows cannot be identified again; `otherwise` says how to do without that."""
         if self.untrusted is not None:
             raise SettingError(
-                f"this batch is planned in another way than it was when the load began, and a rerun could not know its "
-                f"rows again: {self.untrusted}; or {otherwise}"
+                f"Spark plans this batch in another way than at the start of the load, so a rerun could not recognise "
+                f"its rows: {self.untrusted}; or {otherwise}"
             )
 
 

@@ -265,7 +265,7 @@ def lacking(error: ModuleNotFoundError) -> Exception:
     return SettingError(
         f"this Python ({sys.executable}) has no {' and '.join(names)}: every load needs confluent-kafka, pyarrow and "
         "numpy, and the others decode records. Install what `orderedkafka bundle bundle.zip --requirements "
-        "requirements.txt` writes down, here and where executors run"
+        "requirements.txt` lists, here and where executors run"
     )
 
 

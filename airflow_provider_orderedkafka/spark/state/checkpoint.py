@@ -106,7 +106,7 @@ class Checkpoint:
             if report.complete:
                 return
         if AFTER_THE_RANGE.intersection(self.state.names()):
-            raise self._gone("has lost what was noted of the range: part of it was deleted")
+            raise self._gone("has lost documents of the range: part of it was deleted")
         if (attempt or 1) > 1:
             raise self._gone(f"has nothing of the attempts before attempt {attempt}: is it another machine's disk?")
         self.state.put(RANGE, loaded.to_text())
@@ -216,7 +216,7 @@ class Checkpoint:
         begun = self._get(f"{SETUPS}/{note.setup}.json", Setup)
         job = None if begun is None else self._get(f"{JOBS}/{begun.job}.json", Job)
         if begun is None or job is None:
-            raise self._gone(f"has lost what batch {note.batch} was begun with: part of it was deleted")
+            raise self._gone(f"has lost the settings that batch {note.batch} began with: part of it was deleted")
         changes = (job.changes(replace(self._job, written="")), begun.changes(self._setup))
         if changed := "; ".join(filter(None, changes)):
             raise SettingError(

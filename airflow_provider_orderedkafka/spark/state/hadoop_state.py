@@ -45,8 +45,8 @@ REFUSALS = {
     "org.apache.hadoop.fs.s3a.UnknownStoreException": "create the bucket, or name another location",
     "java.nio.file.AccessDeniedException": "give Spark's driver credentials that may list, read, write and delete "
     "there: in its environment, by its machine's role, or in Spark's settings",
-    "java.lang.ClassNotFoundException": "Spark's Hadoop lacks a part of its client, as Hadoop 3.5.0 does of that for "
-    "webhdfs://. Name the location by another one, such as hdfs://...",
+    "java.lang.ClassNotFoundException": "Spark's Hadoop lacks a part of the client for this scheme, as Hadoop 3.5.0 "
+    "does for webhdfs://. Name the location with another scheme, such as hdfs://...",
 }
 """What no retry mends, and the way out."""
 
@@ -79,9 +79,7 @@ class HadoopState:
     @classmethod
     def of(cls, location: str, session: Any) -> "HadoopState":
         if session is None:
-            raise SettingError(
-                f"the location {location!r} is not on local disk: it can only be read with Spark at hand"
-            )
+            raise SettingError(f"the location {location!r} is not on local disk: it can only be read where Spark runs")
         return cls(location, gateway(session), hadoop_configuration(session))
 
     @property
@@ -200,8 +198,8 @@ class HadoopState:
         try:
             if not able or (self._created(probe, "1") and self._created(probe, "2")):
                 raise SettingError(
-                    f"the location {self._location!r} cannot hold documents: of two writers at the same moment both "
-                    "would win. Use gs://, abfss:// or hdfs://; or s3a:// with hadoop-aws 3.4.2 or newer, "
+                    f"the location {self._location!r} cannot hold documents: two writers could create the same one at "
+                    "once. Use gs://, abfss:// or hdfs://; or s3a:// with hadoop-aws 3.4.2 or newer, "
                     "fs.s3a.create.conditional.enabled and a store that heeds If-None-Match"
                 )
         finally:

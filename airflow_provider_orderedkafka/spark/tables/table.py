@@ -134,7 +134,7 @@ class LakeTable(ABC, Generic[LakeOutput]):
         try:
             return self._found()
         except Exception as error:  # noqa: BLE001 - of Spark, Java or a catalog
-            _log.warning("%s: where it lies is not known, and an audit may not find it: %s", self.output.of, error)
+            _log.warning("%s: its location could not be read, so an audit may not find it: %s", self.output.of, error)
             return ""
 
     @abstractmethod
@@ -158,11 +158,11 @@ class LakeTable(ABC, Generic[LakeOutput]):
     def make(self, rows: "DataFrame", columns: str, parts: Sequence[str], clustered: Sequence[str] = ()) -> None:
         """Create the table; `SettingError` with `create=False`."""
         if not self.output.create:
-            raise SettingError(f"{self.output.of}: there is no such table, and create=False: create it")
+            raise SettingError(f"{self.output.of}: there is no such table: create it, or leave create=False out")
         if self.upsert is not None and self.upsert.stage != "first":
             raise SettingError(
                 f"{self.output.of}: there is no such table, and load {self.upsert.owner.partition('/')[0]!r} has "
-                f"loaded ranges into it: one that is made now would lack these; bring it back, or {ANEW}'earliest'"
+                f"loaded ranges into it, which a new table would lack: bring it back, or {ANEW}'earliest'"
             )
         check_partitions(rows, self.output.layout, self.output.of)
         clause = f" PARTITIONED BY ({', '.join(parts)})" if parts else ""
@@ -176,7 +176,7 @@ class LakeTable(ABC, Generic[LakeOutput]):
         """Make the view of what is not deleted, or say how to ask for that."""
         current = f"SELECT * FROM {self.name} WHERE NOT {DELETED}"  # noqa: S608 - quoted
         if self.output.table is None:
-            _log.info("%s: what is there now is given by %s", self.output.of, current)
+            _log.info("%s: to see the rows without deleted ones, run %s", self.output.of, current)
             return
         evolves = " WITH SCHEMA EVOLUTION" if int(self.session.version.partition(".")[0]) >= VIEWS_EVOLVE else ""
         try:
@@ -184,7 +184,8 @@ class LakeTable(ABC, Generic[LakeOutput]):
             self.session.sql(f"CREATE VIEW IF NOT EXISTS {view}{evolves} AS {current}")
         except Exception as error:  # noqa: BLE001 - of a catalog, which may have no views
             why = str(error).strip().splitlines()[0]
-            _log.warning("%s: no view can be made (%s): what is there now is given by %s", self.output.of, why, current)
+            told = "%s: no view can be made (%s): to see the rows without deleted ones, run %s"
+            _log.warning(told, self.output.of, why, current)
 
     def generated(self) -> set[str]:
         """The columns that the table makes by itself."""
@@ -210,8 +211,8 @@ class LakeTable(ABC, Generic[LakeOutput]):
         for key in map(str.lower, self.output.upsert):
             if there.get(key) != given[key] and not {there.get(key), given[key]} <= INTEGERS:
                 raise SettingError(
-                    f"{self.output.of}: the column {key!r} of its key is of type {there.get(key)!r}, and that of the "
-                    f"rows is {given[key]!r}: keys that are equal could not be told; cast it in a transform"
+                    f"{self.output.of}: the key column {key!r} is of type {there.get(key)!r} in the table, and "
+                    f"{given[key]!r} in the rows, so equal keys could not be matched: cast it in a transform"
                 )
 
     def _check_owner(self) -> None:
@@ -300,10 +301,10 @@ def settled(rows: "StructType", table: LakeTable[Any]) -> Columns:
         except Exception as error:
             if left <= 1:
                 raise
-            _log.warning("%s: the table's columns are looked at again: %s", table.output.of, error)
+            _log.warning("%s: the table's columns are read again: %s", table.output.of, error)
         else:
             widened += [gap.name for gap in gaps if gap.there is not None]
-    raise TaskFailedError(f"{table.output.of}: others change the table's columns all the time: try again")
+    raise TaskFailedError(f"{table.output.of}: other applications keep changing the table's columns: try again")
 
 
 def _check(gaps: Sequence[Member], table: LakeTable[Any]) -> None:
@@ -318,7 +319,7 @@ def _check(gaps: Sequence[Member], table: LakeTable[Any]) -> None:
         raise SettingError(
             f"{table.output.of}: the table has no column {', '.join(map(repr, names))}, which the rows have, and "
             f"new_columns={new!r}: add it with {statement}, or by new_columns='add', or leave it out in the transform "
-            f"or by new_columns='ignore'; {IDENTITY!r} has to be there"
+            f"or by new_columns='ignore'; {IDENTITY!r} is required"
         )
 
 
@@ -328,6 +329,6 @@ def _narrow(gap: Member, table: LakeTable[Any]) -> str:
         first = table.before_widening()
         ways = f"widen it with {first}{alterations([gap], table.name)[0]}, or by new_columns='add'; or {ways}"
     return (
-        f"{table.output.of}: the column {gap.name!r} is {gap.there and kind_of(gap.there)} in the table, which does "
-        f"not hold each value of the rows' {kind_of(gap.rows)}: {ways}"
+        f"{table.output.of}: the column {gap.name!r} is {gap.there and kind_of(gap.there)} in the table, which "
+        f"cannot hold every value of the rows' {kind_of(gap.rows)}: {ways}"
     )

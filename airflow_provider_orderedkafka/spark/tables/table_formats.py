@@ -316,7 +316,7 @@ class DeltaTable(LakeTable[DeltaOutput]):
         if row["short"]:
             _log.warning(
                 "%s: the table forgets after %r (%s) which batches it has had: an attempt that was frozen for longer "
-                "may commit one again, and a range that is loaded with another checkpoint is not refused. Keep them "
+                "may commit one again, and a range that is loaded with another checkpoint is not refused. Keep that "
                 "for a week or more: ALTER TABLE %s UNSET TBLPROPERTIES ('%s')",
                 self.output.of,
                 kept,
@@ -361,13 +361,13 @@ class DeltaTable(LakeTable[DeltaOutput]):
 
     def _await(self, refused: str) -> None:
         """Wait for a table that another application is creating: while only its folder is there, Delta refuses."""
-        _log.warning("%s: waiting for another application, which may be making it", self.output.of)
+        _log.warning("%s: waiting for another application, which may be creating the table", self.output.of)
         for _ in range(POLLS):
             time.sleep(POLL_SECONDS)
             if self._exists():
                 return
         raise SettingError(
-            f"{refused.rstrip('.')}: it has other files, or an application was killed as it made the table. Name "
+            f"{refused.rstrip('.')}: it has other files, or an application was killed while it created the table. Name "
             f"another place, or delete the folder if nobody needs what is in it"
         )
 

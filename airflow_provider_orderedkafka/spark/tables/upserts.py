@@ -143,12 +143,12 @@ def with_deletes(rows: "DataFrame", deletes: str | None, of: str) -> "DataFrame"
 
     if deletes is not None and DELETED in rows.columns:
         raise SettingError(
-            f"{of}: the rows have a column {DELETED!r}, and deletes={deletes!r} says it, too: leave one out"
+            f"{of}: the column {DELETED!r} and deletes={deletes!r} both say which rows delete their key: leave one out"
         )
     if deletes is None and not {DELETED, "value"} & set(rows.columns):
         raise SettingError(
-            f"{of}: which rows delete their key is not known: they have no column {DELETED!r} or 'value', found "
-            f'{", ".join(map(repr, rows.columns))}: say it with Rows(deletes=...), such as "op = \'d\'", or "false"'
+            f"{of}: nothing says which rows delete their key: they have no column {DELETED!r} or 'value', found "
+            f'{", ".join(map(repr, rows.columns))}: set Rows(deletes=...), such as "op = \'d\'", or "false"'
         )
     if deletes is not None:
         return rows.withColumn(DELETED, f.expr(deletes).cast("boolean"))
@@ -172,8 +172,8 @@ def check_keys(rows: "DataFrame", keys: Sequence[str], of: str) -> None:
             raise SettingError(f"{of}: upsert={key!r} is no column of the rows, which are {there}")
         if kind.partition("(")[0] not in WITHOUT_LOSS:
             raise SettingError(
-                f"{of}: upsert={key!r} is of type {kind}, of which values that mean the same need not be equal: make "
-                f"it one of {', '.join(WITHOUT_LOSS)} in a transform"
+                f"{of}: upsert={key!r} is of type {kind}, whose values can mean the same without being equal: "
+                f"make it one of {', '.join(WITHOUT_LOSS)} in a transform"
             )
 
 
@@ -302,6 +302,6 @@ def _wrong(rows: "DataFrame", keys: Sequence[str]) -> RowError:
     where = TopicPartition(row[IDENTITY]["topic"], row[IDENTITY]["partition"]).at(row[IDENTITY]["offset"])
     null = next(each for each in (*keys, DELETED) if row[each] is None)
     return RowError(
-        f"{where}: the column {null!r} of an upsert is null, and rows need a whole key, and to say whether they delete "
-        "it: leave such rows out in a transform, or make a value of it, as with coalesce()"
+        f"{where}: the column {null!r} of an upsert is null, but a row must have its whole key, and say whether it "
+        "deletes that: leave such rows out in a transform, or fill in a value, as with coalesce()"
     )

@@ -156,18 +156,18 @@ class OutputTable:
         if silent and not own:
             raise LifecycleError(
                 f"range {self.range_id!r} cannot be loaded again: no row of the table says that it is of this range, "
-                f"and {silent} do not say which range they are of. They may be its own, written before the table had "
-                "the column for their identity: then delete them, and replay the range's offsets"
+                f"and {silent} do not name their range. These may be its own, written before the table had the column "
+                "for their identity: if so, delete them, and replay the range's offsets"
             )
 
     def _lost(self, note: Note, silent: int) -> str:
         seen = None if note.table is None else note.table.version
         version = "its beginning" if seen is None else f"version {seen}"
         return (
-            f"batch {note.batch} of range {self.range_id!r} was begun by attempt {note.attempt}, and whether it is in "
-            f"the table cannot be known any more: {version} is not in its history, and {silent} rows do not say "
-            f"where they came from. Look there for rows with order times up to {note.end.floor.lowest} ms: delete what "
-            "is of the range, abandon the range, and load it again"
+            f"batch {note.batch} of range {self.range_id!r} was begun by attempt {note.attempt}, and may be in the "
+            f"table or not: {version} is not in the table's history, and {silent} rows do not say where they came "
+            f"from. Look there for rows with order times up to {note.end.floor.lowest} ms: delete those of the range, "
+            "abandon the range, and load it again"
         )
 
 
@@ -262,9 +262,9 @@ class TableWriter:
         """
         if not (there.landed or there.asked):
             raise LifecycleError(
-                f"the table left out batch {batch.number} of range {self.output.range_id!r}: it has had one of this "
-                f"name before, and not since this batch was noted. Was the range loaded with another checkpoint? Load "
-                f"it with the one that it was begun with, or abandon it"
+                f"the table left out batch {batch.number} of range {self.output.range_id!r}: the table had one of this "
+                f"name before this batch began. Was the range loaded with another checkpoint? Load it with its first "
+                f"checkpoint, or abandon it"
             )
 
     def _landed(self, batch: Batch, before: TableBefore, dead_letters: Landed) -> Tally:
@@ -311,7 +311,7 @@ def writer_of(
     columns = output.table.prepare(output.named(frames.rows, frames.engine, 1))
     if columns.left_out:
         _log.warning(
-            "%s: the table has no column %s, which the rows have: with new_columns='ignore' it is left out",
+            "%s: the table has no column %s, which the rows have: it is left out, by new_columns='ignore'",
             output.table.output.of,
             ", ".join(map(repr, columns.left_out)),
         )

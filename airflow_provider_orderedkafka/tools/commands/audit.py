@@ -96,7 +96,7 @@ def _table(arguments: argparse.Namespace) -> str:
     }
     if given := [name for name, each in of_a_load.items() if getattr(arguments, each)]:
         raise SettingError(
-            f"--table {arguments.table!r} is a table of another program, and {given[0]} belongs to a load: leave out "
+            f"--table {arguments.table!r} is a table of another program, but {given[0]} belongs to a load: leave out "
             "one of the two"
         )
     if not arguments.topics:
@@ -105,10 +105,10 @@ def _table(arguments: argparse.Namespace) -> str:
         )
     kind, _, place = arguments.table.partition(":")
     if kind not in OF_OTHERS or not place or ("/" in place) == (kind == "iceberg"):
-        known = f"there are {', '.join(OF_OTHERS)}"
+        known = f"known are {', '.join(OF_OTHERS)}"
         hint = "" if kind in OF_OTHERS else f"; {meant(kind, OF_OTHERS, known)}"
         raise SettingError(
-            "--table takes a Delta table by its location, as delta:/lake/orders, one of Iceberg by its name, as "
+            "--table takes a Delta table by its location, as delta:/lake/orders, an Iceberg table by its name, as "
             f"iceberg:lake.shop.orders, or a folder, as parquet:/lake/orders, found {arguments.table!r}{hint}"
         )
     return str(arguments.table)
@@ -154,7 +154,7 @@ def _of_environment() -> dict[str, str]:
         given = json.loads(os.environ.get(OPTIONS_VARIABLE) or "{}")
         return {str(name): str(value) for name, value in given.items()}
     except (ValueError, AttributeError):
-        raise SettingError(f"{OPTIONS_VARIABLE} must be a JSON object of options, and is none") from None
+        raise SettingError(f"{OPTIONS_VARIABLE} must be a JSON object of options, which it is not") from None
 
 
 def _options(given: Sequence[str], of: str) -> dict[str, str]:

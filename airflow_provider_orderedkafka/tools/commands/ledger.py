@@ -8,7 +8,6 @@ import getpass
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import asdict
 
 from ...context import now_ms
 from ...core.codec import for_programs
@@ -63,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _show(arguments: argparse.Namespace, store: LedgerStore) -> int:
     ledger = ledger_operations.ledger_of(store)
     shown = (
-        json.dumps(for_programs(ledger.to_value()))
+        json.dumps(ledger.for_programs())
         if arguments.json
         else ledger_operations.shown(ledger, ledger_operations.opened_range(store, ledger))
     )
@@ -73,7 +72,7 @@ def _show(arguments: argparse.Namespace, store: LedgerStore) -> int:
 
 def _history(arguments: argparse.Namespace, store: LedgerStore) -> int:
     found = ledger_operations.ledger_of(store).outcomes[::-1]
-    as_json = json.dumps(for_programs([asdict(each) for each in found]))
+    as_json = json.dumps(for_programs(found))
     print(as_json if arguments.json else ledger_operations.history(found))
     return 0
 

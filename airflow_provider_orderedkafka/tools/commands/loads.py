@@ -8,11 +8,11 @@ import argparse
 import json
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from ...compat.airflow import has_asset_state
-from ...core.codec import for_programs
+from ...core.codec import Time, for_programs
 from ...core.documents import Changes
 from ...core.notation.spelling import counted, shown_duration
 from ...core.notation.starts import Moment
@@ -23,8 +23,9 @@ from .at_airflow import airflow, statuses, store_of
 
 HEAD: Final = ("LOAD", "STATE", "BEHIND", "OFFSETS", "SEEN", "LAST SUCCESS")
 
-_ORDER: Final = ("failed", "loading", "loaded", "planned", "behind", "idle", "row limit spent", "not run yet")
-_COLOURS: Final = {"failed": RED, "loading": BLUE, "behind": GREEN, "row limit spent": YELLOW}
+_LOADED: Final = "loaded, not committed"
+_ORDER: Final = ("failed", "loading", _LOADED, "planned", "behind", "idle", "row limit reached", "not run yet")
+_COLOURS: Final = {"failed": RED, "loading": BLUE, "behind": GREEN, "row limit reached": YELLOW}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +42,9 @@ class LoadState:
     state: str
     behind_ms: int | None = None
     behind_offsets: int | None = None
-    seen_at: int | None = None
+    seen_at: Time | None = None
     share: float | None = None
-    last_success_at: int | None = None
+    last_success_at: Time | None = None
     error: str = ""
     changes: Changes = Changes()  # noqa: RUF009 - it never changes
 
@@ -58,8 +59,8 @@ def run(arguments: argparse.Namespace) -> int:
     with airflow():
         if not has_asset_state():
             raise SettingError(
-                "this Airflow does not keep how loads stand (3.3 or newer does): look at the page of Kafka loads, or "
-                "ask for one load with `orderedkafka ledger show`"
+                "this Airflow does not keep the status of loads (3.3 or newer does): look at the page of Kafka loads, "
+                "or ask for one load with `orderedkafka ledger show`"
             )
         found = statuses()
         now = time.time_ns() // 1_000_000
@@ -67,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.live:
             loads = [_live(each, found[each.load], now) for each in loads]
     loads = [each for each in in_order(loads) if each.state == "failed" or not arguments.failed]
-    print(json.dumps(for_programs([asdict(each) for each in loads])) if arguments.json else as_table(loads, now))
+    print(json.dumps(for_programs(loads)) if arguments.json else as_table(loads, now))
     return 0
 
 
@@ -121,9 +122,9 @@ def state_of(load: str, status: Status | None, now: int) -> LoadState:
 
 def _state(status: Status, open_: RangeRow | None) -> str:
     if open_ is not None:
-        return open_.state
+        return _LOADED if open_.state == "loaded" else open_.state
     if status.row_limit is not None and status.rows >= status.row_limit:
-        return "row limit spent"
+        return "row limit reached"
     return _resting(0 if status.lag is None else status.lag.offsets)
 
 

@@ -61,7 +61,7 @@ def _check_incremental(load: OrderedLoad, tasks: Iterable[Any]) -> None:
     if modes and "incremental" not in modes:
         how = "data intervals" if "interval" in modes else "replays"
         raise SettingError(
-            f"load {load.name!r} is loaded by {how}: say which one to plan, with --start and --end, such as --start -2h"
+            f"load {load.name!r} is loaded by {how}: name one to plan by --start and --end, such as --start -2h"
         )
 
 

@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "topics", nargs="+", metavar="TOPIC", help="topics to read; with --pattern one regular expression"
     )
-    parser.add_argument("--pattern", action="store_true", help="the topics whose whole name matches TOPIC")
+    parser.add_argument("--pattern", action="store_true", help="read the topics whose whole name matches TOPIC")
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("-b", "--bootstrap-servers", metavar="SERVERS", help="the brokers, such as localhost:9092")
     where.add_argument("--kafka-conn-id", metavar="ID", help="an Airflow connection to Kafka")
@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_places(parser)
     parser.add_argument("--around", metavar="RECORD", help="the records before and after one, such as orders[3]@1042")
     parser.add_argument("-n", "-c", "--limit", type=_count, metavar="ROWS", help="the most records to read")
-    parser.add_argument("--follow", action="store_true", help="go on as records come")
+    parser.add_argument("--follow", action="store_true", help="go on reading as records come")
     parser.add_argument(
         "--grace", metavar="TIME", help="with --follow: how long to wait for older records, such as 10s"
     )
@@ -151,7 +151,7 @@ def _topics(arguments: argparse.Namespace) -> "list[str] | re.Pattern[str]":
     try:
         return re.compile(arguments.topics[0])
     except re.error as error:
-        raise SettingError(f"--pattern: {arguments.topics[0]!r} is no regular expression: {error}") from error
+        raise SettingError(f"--pattern: {arguments.topics[0]!r} is not a regular expression: {error}") from error
 
 
 def _servers(arguments: argparse.Namespace) -> str | Mapping[str, Any]:
@@ -204,7 +204,7 @@ def _check_around(arguments: argparse.Namespace, columns: list[str] | None) -> N
         raise SettingError("--around says where to begin and to end: leave out --start, --end and --follow")
     if columns is not None and not {"topic", "partition", "offset"} <= {*columns}:
         raise SettingError(
-            f"--around finds its record by topic, partition and offset, and --columns names {', '.join(columns)}: add "
+            f"--around finds its record by topic, partition and offset, but --columns names {', '.join(columns)}: add "
             "topic, partition and offset"
         )
 

@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dags",
         action="store_true",
-        help="parse all DAG files: is each load in one of them only, and does its service have what it needs?",
+        help="parse all DAG files: check that each load is in only one, and that its service has what it needs",
     )
 
 
@@ -44,4 +44,4 @@ def examine(tries: Tries) -> list[Finding]:
 
     with ThreadPoolExecutor() as pool:
         airflow = pool.submit(connections, tries)
-        return [*installed(version_of), *airflow.result()]
+        return [*installed(version_of, needs_airflow=tries != Tries()), *airflow.result()]

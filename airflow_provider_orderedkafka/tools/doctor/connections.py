@@ -231,11 +231,11 @@ def compared(files: Iterable[File]) -> Iterator[Finding]:
             for ledger in _ledgers_of(dag):
                 homes[ledger].append(f"DAG {dag_id!r} of {file}")
     twice = {load: found for (_, load), found in homes.items() if len(found) > 1}
-    remedy = "Delete one of them, or give it and its load names of their own: two of them move one ledger by turns"
+    remedy = "Both move the same ledger: delete one of them, or give it and its load names of their own"
     for load, several in twice.items():
         yield Finding(f"load {load}", "broken", f"is defined by {' and by '.join(several)}", remedy)
     if broken:
-        found = f"{', '.join(broken)} cannot be parsed, so which loads are in there is not known"
+        found = f"{', '.join(broken)} cannot be parsed, so their loads are not known"
         yield Finding("DAG files", "warning", found, "Run: airflow dags list-import-errors")
     if not twice and not broken:
         yield Finding("DAG files", "ok", f"{counted(len(homes), 'load')} in {counted(good, 'file')}, each defined once")
@@ -305,7 +305,7 @@ def _secrets(title: str, service: "Service", task: "ResolveOffsetRangeOperator")
             service.told(task.load, job_of(task.to, task.rows, str))
     except OrderedKafkaError as error:
         return Finding(title, "broken", str(error), AS_SAID)
-    return Finding(title, "ok", "none is in a request")
+    return Finding(title, "ok", "no secret is in a request")
 
 
 def connection_named(conn_id: str) -> Any:

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
@@ -35,8 +35,8 @@ class Tries:
 
     kafka_conn_id: str = "kafka_default"
     spark_conn_id: str = "spark_default"
-    topics: Sequence[str] = ()
-    outputs: Sequence[str] = ()
+    topics: Sequence[str] = field(default_factory=list)
+    outputs: Sequence[str] = field(default_factory=list)
     load: str = ""
     checkpoint: str = ""
     spark_binary: str = ""
@@ -97,17 +97,31 @@ _OLDEST_JAVA = 17
 _JAVA_SECONDS = 30
 _JAVA_VERSION = re.compile(r'version "(?P<full>(?:1\.)?(?P<major>\d+)[^"]*)"')
 _WITH_SPARK = "pip install 'airflow-provider-orderedkafka[spark]'"
+_READER_ONLY = (
+    "reader only: Airflow and Spark are not installed; for loads, pip install "
+    "'airflow-provider-orderedkafka[airflow,spark]' brings both"
+)
 _AIRFLOW = ("apache-airflow", "apache-airflow-providers-apache-kafka")
-_DISTRIBUTIONS = ("airflow-provider-orderedkafka", *_AIRFLOW, "confluent-kafka", "pyarrow", "numpy")
+_BASE = ("airflow-provider-orderedkafka", "confluent-kafka", "pyarrow", "numpy")
 
 
-def installed(version_of: Callable[[str], str | None]) -> Iterator[Finding]:
-    """Findings on Python, each package and Java; `version_of` returns None for a missing package."""
+def installed(version_of: Callable[[str], str | None], *, needs_airflow: bool = False) -> Iterator[Finding]:
+    """Findings on Python, each package and Java; `version_of` returns None for a missing package.
+
+    Without Airflow and Spark it is the reader, which is in order if nothing that was asked `needs_airflow`.
+    """
     yield Finding("python", "ok", f"{sys.version.split()[0]} at {sys.executable}")
-    for name in _DISTRIBUTIONS:
-        yield _package(name, version_of(name))
+    yield from (_package(name, version_of(name)) for name in _BASE)
+    if needs_airflow or any(map(version_of, (*_AIRFLOW, "pyspark"))):
+        yield from _for_loads(version_of)
+    else:
+        yield Finding("install", "ok", _READER_ONLY)
+
+
+def _for_loads(version_of: Callable[[str], str | None]) -> Iterator[Finding]:
+    yield from (_package(name, version_of(name)) for name in _AIRFLOW)
     spark = version_of("pyspark")
-    absent = f"not installed: where no other Spark is used, {_WITH_SPARK} brings one"
+    absent = f"not installed; if no other Spark is used, {_WITH_SPARK} brings one"
     yield Finding("pyspark", "ok", spark or absent)
     yield _java("broken" if spark else "warning")
 
@@ -150,8 +164,8 @@ def fits(name: str, version: Minor, python: Minor | None, java: int | None) -> F
     if java is not None and java > 23 and version < _JAVA_24_FROM:  # noqa: PLR2004 - Java 24 took away what they use
         return Finding("spark", "broken", f"{name} does not start on Java {java}", "Set JAVA_HOME to Java 17 or 21")
     if python is not None and python > (3, 11) and version < _PYTHON_3_12_FROM:
-        remedy = "Name an environment with Python 3.11 by PYSPARK_PYTHON and PYSPARK_DRIVER_PYTHON"
-        return Finding("spark", "broken", f"{name} does not know Python {'.'.join(map(str, python))}", remedy)
+        remedy = "Set PYSPARK_PYTHON and PYSPARK_DRIVER_PYTHON to a Python 3.11"
+        return Finding("spark", "broken", f"{name} does not support Python {'.'.join(map(str, python))}", remedy)
     return Finding("spark", "ok", name)
 
 
@@ -185,7 +199,7 @@ def installed_java() -> Java:
     found = _JAVA_VERSION.search(answer.stderr + answer.stdout)
     if answer.returncode or not found:  # macOS has a `java` that only says that there is none
         said = (answer.stderr + answer.stdout).strip()
-        raise SettingError(f"`{executable} -version` names no version, it said {said!r}. {NO_JAVA}")
+        raise SettingError(f"`{executable} -version` printed no version, but {said!r}. {NO_JAVA}")
     return Java(executable, found["full"], int(found["major"]))
 
 
