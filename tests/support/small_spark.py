@@ -170,7 +170,7 @@ class SmallEngine:
         accumulators: Any = Accumulators()
         return TaskCounter(accumulators)
 
-    def numbers(self, parts: int) -> Any:
+    def numbers(self, parts: int, _tasks: int | None = None) -> Any:
         def numbered(number: int) -> Batches:
             return iter([pa.record_batch({"id": pa.array([number], pa.int64())})])
 

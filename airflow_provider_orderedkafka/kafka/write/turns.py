@@ -64,6 +64,8 @@ class Turn:
     @contextmanager
     def writing(self, config: Mapping[str, str], writer: str) -> Iterator["Transaction"]:
         """What a writer writes with; what is not settled in the block is aborted."""
+        if int(writer.removeprefix(LETTERS)) >= self.writers:
+            raise TaskFailedError(f"writer {writer!r} is one more than the {self.writers} that a later attempt fences")
         with _initialised(config, f"{self.group}-{writer}") as pooled:
             self._check(config)
             transaction = Transaction(pooled)
@@ -84,7 +86,7 @@ class Turn:
 
 
 class Turns:
-    """The turns that one attempt takes; `now` is the last one."""
+    """The turns that one attempt takes: the first before its first row, others before it writes a batch again."""
 
     def __init__(self, config: Mapping[str, str], group: str, topics: tuple[str, ...]) -> None:
         self._config = config
@@ -112,10 +114,11 @@ class Turns:
         Turn(self._group, name, self._topics, 0)._check(self._config)  # what is committed shows a moment later
         self._name = name
 
-    def fence(self, writers: int) -> None:
+    def fence(self, writers: int, *, letters: bool = False) -> None:
         """End the transactions of all writers of earlier turns; what they have not committed never will be."""
+        kinds = ("", LETTERS) if letters else ("",)
         with ThreadPoolExecutor(_FENCED_AT_ONCE) as pool:
-            list(pool.map(self._fence, [kind + str(n) for n in range(writers) for kind in ("", LETTERS)]))
+            list(pool.map(self._fence, [f"{kind}{number}" for kind in kinds for number in range(writers)]))
 
     def _fence(self, writer: str) -> None:
         with _initialised(self._config, f"{self._group}-{writer}"):

@@ -41,9 +41,9 @@ class Engine:
     def counter(self) -> TaskCounter:
         return TaskCounter(self.session.sparkContext)
 
-    def numbers(self, parts: int) -> "DataFrame":
-        """A frame of `parts` rows with numbers, one for each task."""
-        return self.session.range(0, parts, 1, parts)
+    def numbers(self, parts: int, tasks: int | None = None) -> "DataFrame":
+        """A frame of `parts` rows with numbers, one for each task unless there are fewer."""
+        return self.session.range(0, parts, 1, tasks or parts)
 
     def collected(self, frame: "DataFrame", parts: Iterable[int]) -> "list[Row]":
         """The rows of some parts, as far as the frame has them."""

@@ -110,6 +110,11 @@ class Letters:
     settings: WriteSettings
     rows_per_record: RowsPerRecord
 
+    def tasks(self, slices: int) -> int:
+        """How many tasks read so many slices: a later attempt has to know how many may write."""
+        turn = self.settings.turn
+        return slices if turn is None else min(slices, turn.writers)
+
     def write(self, bad: "RecordBatch", landed: Landed | None, counters: Counters) -> None:
         settings = replace(self.settings, writer=f"{LETTERS}{only_attempt()}")
         left = LandedFilter(landed or Landed(), self.rows_per_record, "struct")
@@ -319,7 +324,9 @@ class RangeFrames:
         return [pickle.dumps(each) for each in zip_longest(cut, landed)]
 
     def _frame(self, read: ReadRecords, columns: Any) -> "DataFrame":
-        return self.engine.numbers(len(read.packed) or SHOWING_SHUFFLES).mapInArrow(read, spark_schema(columns))
+        count = len(read.packed) or SHOWING_SHUFFLES
+        tasks = count if read.letters is None else read.letters.tasks(count)
+        return self.engine.numbers(count, tasks).mapInArrow(read, spark_schema(columns))
 
     def _records_schema(self) -> Any:
         return arrow.schema(include_headers=self.loaded.include_headers)

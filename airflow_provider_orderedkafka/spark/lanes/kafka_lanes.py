@@ -205,7 +205,7 @@ class KafkaWriter(Writer):
             rows = missing(rows, before.landed, self.output.rows_per_record, resent)
         result = written_by_tasks(self.in_order(rows, asked), settings)
         self.check(result)  # a batch may be planned in another way than the one before it
-        with self.frames.located(batch, rows, slices):
+        with self.frames.located(batch, rows, slices if letters.tasks(len(slices)) == len(slices) else ()):
             written = total(result)
         check_bad(counters.bad.total(), self.frames.making.max_bad)
         written += Written(dead_letters=counters.letters.total())
@@ -216,7 +216,7 @@ class KafkaWriter(Writer):
         """The rows, split among the writers so that the order that was asked for is kept."""
         setup, engine = self.setup, self.frames.engine
         if setup.keep_order == "none":
-            return rows if settings.turn is None else rows.coalesce(setup.writers)
+            return rows if settings.turn is None else rows.coalesce(settings.turn.writers)
         if setup.keep_order == "key":
             return engine.distributed(rows, "key", setup.writers)
         by_rows = settings.use_partition == "always"  # by the rows: then no key says it
@@ -331,6 +331,7 @@ def writer_for(arguments: Arguments, frames: RangeFrames, outputs: Outputs | Non
     output = replace(output, settings=settings, rows_per_record=_rows_per_record(facts), untrusted=facts.untrusted)
     if output.turns is not None:
         _check_lasting(output)
+        output = replace(output, writers=max(setup.writers, TASKS_FOR_A_CORE * frames.engine.cores))
     writer = KafkaWriter(frames, output, setup)
     writer.check(writer.in_order(frames.rows, settings))  # what cannot be kept in order is refused now
     return writer

@@ -136,7 +136,7 @@ class OutputTopics:
         """What the outputs have of a noted batch, once nobody else writes it, or once they have settled."""
         if self.turns is not None:
             self.turns.take()
-            self.turns.fence(note.writers)
+            self.turns.fence(note.writers, letters=self.settings.dead_letter_topic is not None)
         if self.unprotected is not None:
             written = sum(max(end - note.outputs.get(p, 0), 0) for p, end in self.ends().topics.items())
             _log.warning("batch %d is written again as a whole: %s", note.batch, self.unprotected)
