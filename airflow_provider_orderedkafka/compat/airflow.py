@@ -85,7 +85,7 @@ def check_installed() -> None:
             raise ModuleNotFoundError(
                 f"orderedkafka in Airflow needs Airflow {TRIED[AIRFLOW][0]} or newer and its Kafka provider "
                 f"{TRIED[PROVIDER][0]} or newer, but {name!r} is not in this Python ({sys.executable}): pip install "
-                f"'airflow-provider-orderedkafka[airflow]', or {PROVIDER} if Airflow is installed already",
+                f"'airflow-provider-orderedkafka[airflow]', or, if Airflow is installed already, {PROVIDER}",
                 name=name,
             ) from why
 

@@ -20,7 +20,7 @@ const STATES = {
 };
 
 /** Why there is no status of a load that has one. */
-export const ELSEWHERE = "A state store backend of your own keeps its status, and Airflow's API does not show that: run orderedkafka loads to see it.";
+export const ELSEWHERE = "A state store backend of your own keeps its status, and Airflow's API does not show that: the command orderedkafka loads does.";
 
 export const isOpen = (range) => OPEN.has(range.state);
 export const openRanges = (status) => status.ranges.filter(isOpen);

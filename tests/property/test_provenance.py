@@ -59,7 +59,7 @@ def test_rows_with_and_without_a_source_may_come_together():
     ("ordinal", "said"),
     [
         (0, "orders[1]@17 (order time 1000 ms, range r1)"),
-        (2, "orders[1]@17 (row 2 of it, order time 1000 ms, range r1)"),
+        (2, "orders[1]@17 (row 2 of this record, order time 1000 ms, range r1)"),
     ],
 )
 def test_provenance_prints_as_a_position(ordinal, said):

@@ -152,7 +152,7 @@ def opened_by(store, owner):
 def test_a_preview_of_abandoning_says_what_happens_to_the_range_and_to_its_offsets(store):
     assert ledger_operations.preview_of_abandon(store.ledger()) == f"load {LOAD} has no open range"
     said = ledger_operations.preview_of_abandon(opened_by(store, "d/1"))
-    assert says(said, "range 'r1' of d/1 ... submitted, and attempt 1")
+    assert says(said, "range 'r1' of d/1 ... submitted ... attempt 1")
     assert "revision 0" in said
 
 

@@ -85,7 +85,7 @@ def test_an_output_s_own_settings_for_writing_are_added_to_those_of_the_source_s
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
-        (["--output", "topic:a", "--sink-option", "writers=4"], "--output ... 'writers'"),
+        (["--output", "topic:a", "--sink-option", "writers=4"], "'writers' ... --output"),
         (["--output-topic", "a", "--sink-option", "keep_order=key"], "'keep_order' ... 'keepOrder'"),
         (["--sink-option", "path=/a"], "'path' ... --output ... parquet:/data/orders"),
         (["--output-topic", "a", "--sink-option", "keepOrder=time"], "'key', 'partition' ... 'none', ... 'time'"),
