@@ -478,8 +478,7 @@ def _registry(decode: Decode | None, registry: str | Mapping[str, str] | None) -
         return None
     if registry is None:
         raise SettingError(
-            f"decode= names the registry {decode.registries[0]!r}: give its address with registry='http://...' "
-            "(--registry http://...)"
+            f"decode= names the registry {decode.registries[0]!r}: give registry='http://...' (--registry http://...)"
         )
     return Registry({"url": registry} if isinstance(registry, str) else registry)
 
