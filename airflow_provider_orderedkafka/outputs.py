@@ -58,7 +58,6 @@ PACKAGES: Final[Mapping[str, Package]] = {
 """What `make versions` tries; a pair that is not here is not known to be there."""
 
 Guarantee = Literal["at_least_once", "exactly_once"]
-"""How often a consumer may see a row."""
 
 NewColumns = Literal["add", "ignore", "fail"]
 """What becomes of a column of the rows that their table lacks."""
@@ -176,8 +175,7 @@ class KafkaOutput:
     :param include_headers: Whether to write the column `headers`.
     :param provenance: Whether each record says in headers where it came from. Without, what a killed run wrote is
         written twice.
-    :param guarantee: `"at_least_once"`, or `"exactly_once"`: a consumer with `read_committed` sees each row once,
-        however a run dies or comes back.
+    :param guarantee: `"at_least_once"`, or `"exactly_once"`: consumers with `read_committed` see each row once.
     :param producer: librdkafka's settings for writing, such as `{"compression.type": "zstd"}`.
     """
 
@@ -212,14 +210,10 @@ class KafkaOutput:
             )
         if self.writers is not None and not is_integer(self.writers, 1):
             raise SettingError(f"{self.of}: writers must be a whole number from 1 on, found {self.writers!r}")
-        if self.guarantee not in get_args(Guarantee):
+        if self.guarantee not in get_args(Guarantee) or (self.exactly_once and not self.provenance):
             raise SettingError(
-                f"{self.of}: guarantee must be 'at_least_once' or 'exactly_once', found {self.guarantee!r}"
-            )
-        if self.exactly_once and not self.provenance:
-            raise SettingError(
-                f"{self.of}: guarantee='exactly_once' needs provenance, by which rows that are there are known: leave "
-                "provenance=False out, or the guarantee"
+                f"{self.of}: guarantee must be 'at_least_once' or, with provenance, 'exactly_once', found "
+                f"{self.guarantee!r} and provenance={self.provenance!r}"
             )
         if not isinstance(self.create, NewTopics | None):
             raise SettingError(f"{self.of}: create must be NewTopics(partitions=..., ...), found {self.create!r}")

@@ -64,7 +64,7 @@ def test_each_attempt_s_writers_write_in_its_turn_and_no_writer_of_an_earlier_tu
     first, second = attempt(), attempt()
     write(rows(100), in_turn(settings, first))
     second.take()
-    with pytest.raises(TaskFailedError, match="another attempt"):
+    with pytest.raises(TaskFailedError, match="turn"):
         write(rows(10, 100), in_turn(settings, first, "1"))
     write(rows(10, 100), in_turn(settings, second))
     assert landed(config, topic) == [*range(110)]
@@ -118,7 +118,7 @@ def test_a_large_write_is_many_transactions(config, topic, settings, attempt, mo
 def test_another_application_s_open_transaction_is_waited_for_and_then_named(config, topic, records):
     with records.transaction() as transaction:
         transaction.produce(topic, [*map(_record, range(3))])
-        with pytest.raises(UnreachableError, match=rf"{topic}\[\d\]@0 hides"):
+        with pytest.raises(UnreachableError, match=rf"{topic}\[0\]@0"):
             landed(config, topic, 0.5)
         transaction.commit()
     assert landed(config, topic, 10) == []
@@ -133,7 +133,7 @@ def _record(number):
 def test_outputs_that_lose_records_are_refused(config, topics, settings, topic):
     check_exactly_once(settings.outputs.values())
     compacted = replace(settings.outputs[topic], compacted=True)
-    with pytest.raises(SettingError, match="not compacted"):
+    with pytest.raises(SettingError, match=topic):
         check_exactly_once([compacted])
     with pytest.raises(SettingError, match="DESCRIBE_CONFIGS"):
         check_exactly_once([replace(compacted, compacted=None)])

@@ -51,6 +51,7 @@ OTHERWISE = {
     (KafkaOutput, "use_partition"): (KafkaOutput("a"), KafkaOutput("a", use_partition=True)),
     (KafkaOutput, "include_headers"): (KafkaOutput("a"), KafkaOutput("a", include_headers=False)),
     (KafkaOutput, "provenance"): (KafkaOutput("a", provenance=False), KafkaOutput("a")),
+    (KafkaOutput, "guarantee"): (KafkaOutput("a"), KafkaOutput("a", guarantee="exactly_once")),
     (KafkaOutput, "producer"): (KafkaOutput("a"), KafkaOutput("a", producer={"linger.ms": "9"})),
     (IcebergOutput, "table"): (TABLE, replace(TABLE, table="lake.shop.others")),
     (IcebergOutput, "upsert"): (TABLE, replace(TABLE, upsert=("id",))),
@@ -211,7 +212,8 @@ DECIDED = {
         "outputs": (Note, "output_ids"),
         "partitions": (Note, "outputs"),
         "keyless": (KafkaOutput, "keep_order"),
-        "lend": FREE,
+        "turn": (KafkaOutput, "guarantee"),
+        **dict.fromkeys(("lend", "writer"), FREE),
     },
     ReadSettings: {
         "kafka": (Range, "cluster_id"),
@@ -222,7 +224,7 @@ DECIDED = {
         **dict.fromkeys(("deadline", "byte_budget", "batch_bytes", "columns", "sampled", "fetch"), FREE),
     },
     Setup: {
-        **{name: (Setup, name) for name in ("transform", "cluster", "partitioner")},
+        **{name: (Setup, name) for name in ("transform", "cluster", "partitioner", "transactions")},
         "keep_order": (KafkaOutput, "keep_order"),
         "placed": (Note, "placed"),
         "code": (Allotment, "code"),
