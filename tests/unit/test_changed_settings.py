@@ -50,7 +50,7 @@ def test_once_a_batch_was_noted_it_is_refused_with_what_changed_and_the_ways_out
         run.resolve(AFTER) if step == "resolve" else run.load("range-1", job=AFTER)
     assert world.store.values == before
     for said in (
-        "to.topic was 'a', and is now 'b'; to.keep_order was 'key', it is None",
+        "to.topic was 'a', and is now 'b'; to.keep_order was 'key', and is now None",
         "Change that back and clear this task",
         "`orderedkafka ledger abandon orders",
     ):

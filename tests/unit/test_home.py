@@ -69,7 +69,7 @@ def test_whether_the_other_file_is_there_has_to_be_known(world):
 
 def test_another_dag_is_refused_and_both_are_named_with_their_files(world):
     look(world, Home("d", "dags:a.py"))
-    said = r"belongs to DAG 'd' of 'dags:a.py', DAG 'e' of 'dags:e.py' cannot load .*--to current --reason renamed"
+    said = r"belongs to DAG 'd' of 'dags:a.py': DAG 'e' of 'dags:e.py' cannot load .*--to current --reason renamed"
     with pytest.raises(LifecycleError, match=said):
         look(world, Home("e", "dags:e.py", nowhere))
 
