@@ -123,8 +123,8 @@ def attempt(config, topic, noted, pause=0.0, *, exactly=False):
         turns.take()
         turns.fence(1)
         settings = replace(settings, turn=turns.of_writers(1), writer="0")
-    brokers = OutputBrokers(config, Settle(still=1.0), fenced=exactly)
-    found = find_landed(brokers, THIS, NotedOutputs((topic,), noted))
+    brokers = OutputBrokers(config, Settle(still=1.0))
+    found = find_landed(brokers, THIS, NotedOutputs((topic,), noted, fenced=exactly))
     assert found.settled
     left = LandedFilter(found.landed, "one", "struct")
     return found.landed.rows, write(left.of(slowly(ROWS, pause)), settings)

@@ -52,8 +52,8 @@ def in_turn(settings, attempt, writer="0"):
 
 
 def landed(config, topic, deadline=60.0):
-    brokers = OutputBrokers(config, Settle(deadline=deadline), fenced=True)
-    found = find_landed(brokers, THIS, NotedOutputs((topic,), Offsets()))
+    brokers = OutputBrokers(config, Settle(deadline=deadline))
+    found = find_landed(brokers, THIS, NotedOutputs((topic,), Offsets(), fenced=True))
     assert found.settled
     return sorted(offset for _, offset, _ in found.landed)
 

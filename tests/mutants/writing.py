@@ -141,4 +141,20 @@ MUTANTS = [
         {"    if after == ledger:\n": "    if True:\n"},
         ("tests/unit/test_books.py",),
     ),
+    *(
+        (why, f"{PACKAGE}/kafka/{module}.py", {line: instead}, ("tests/integration/test_turns.py",))
+        for why, module, line, instead in (
+            ("a writer does not look whose turn it is", "write/turns", "            self._check(config)\n", ""),
+            ("writers of earlier turns are not fenced", "write/turns", "list(pool.map(self._fence,", "len(("),
+            ("a transaction stays open while rows are awaited", "write/turns", "self._timer.start()", "pass"),
+            ("a transaction is as large as it gets", "write/turns", "if self._bytes >= MOST_BYTES:", "if False:"),
+            (
+                "open transactions are not awaited",
+                "replay/replays",
+                "  self._wait_for_transactions(partitions)",
+                "  pass",
+            ),
+            ("what was aborted counts", "replay/replays", 'starts, take, "read_committed")', "starts, take)"),
+        )
+    ),
 ]

@@ -79,29 +79,32 @@ class Outputs(Kafka, Protocol):
     def read_until_settled(self, partitions: Sequence[TopicPartition], noted: Offsets, take: Take) -> Settled:
         """Read partitions from their noted ends on until the batch has settled; those without a note from the start."""
 
+    def read_committed(self, partitions: Sequence[TopicPartition], noted: Offsets, take: Take) -> Settled:
+        """The same where all earlier writers are fenced: what they have committed is all that there will be."""
+
     def lend(self, config: Mapping[str, str], /) -> AbstractContextManager[PooledProducer]:
         """The producer of a task, which is not used again after an error in the block."""
 
 
 @dataclass(frozen=True)
 class OutputBrokers(Brokers):
-    """Topics on a cluster. Where earlier writers are `fenced`, what they have committed is all that there will be."""
-
     settle: Settle = Settle()
-    fenced: bool = False
     lend = staticmethod(lend)
 
     def read_until_settled(self, partitions: Sequence[TopicPartition], noted: Offsets, take: Take) -> Settled:
         """Raises UnknownTopicError, UnreachableError or AccessDeniedError: the principal needs READ on its outputs."""
-        if self.fenced:
-            self._wait_for_transactions(partitions)
         starts, gone = _starts(self.config, partitions, noted)
-        outputs = _Outputs(self.config, starts, take, "read_committed" if self.fenced else "read_uncommitted")
-        if self.fenced:
-            outputs.look()
-            return Settled(settled=True, gone=gone + outputs.gone.total())
+        outputs = _Outputs(self.config, starts, take)
         settled = until_still(outputs, self.settle)
         return Settled(settled, gone + outputs.gone.total(), outputs.with_gaps())
+
+    def read_committed(self, partitions: Sequence[TopicPartition], noted: Offsets, take: Take) -> Settled:
+        """Raises UnreachableError, too, where another application's transaction stays open."""
+        self._wait_for_transactions(partitions)
+        starts, gone = _starts(self.config, partitions, noted)
+        outputs = _Outputs(self.config, starts, take, "read_committed")
+        outputs.look()
+        return Settled(settled=True, gone=gone + outputs.gone.total())
 
     def _wait_for_transactions(self, partitions: Sequence[TopicPartition]) -> None:
         """Return once all that was written by now is decided: an open transaction hides what is behind it."""
@@ -221,12 +224,16 @@ class BegunBatch:
 
 @dataclass(frozen=True, slots=True)
 class NotedOutputs:
-    """Partitions without an end are read whole; the `doubtful` topics may have been compacted at some time since."""
+    """Partitions without an end are read whole; the `doubtful` topics may have been compacted at some time since.
+
+    `fenced`: whoever wrote the batch before wrote in transactions, and cannot go on.
+    """
 
     topics: tuple[str, ...]
     ends: Offsets
     dead_letter_topic: str | None = None
     doubtful: frozenset[str] = frozenset()
+    fenced: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,7 +305,8 @@ class _Scan:
         now = kafka.high_ends([each for each in partitions if each.topic in self.whole], "read_uncommitted")
         for partition, end in now.items():
             self.again[partition.topic] += max(end - noted.get(partition, 0), 0)
-        return kafka.read_until_settled(partitions, Offsets({**noted, **now}), self.take)
+        read = kafka.read_committed if self._outputs.fenced else kafka.read_until_settled
+        return read(partitions, Offsets({**noted, **now}), self.take)
 
     def take(self, messages: Sequence[Any]) -> int:
         """Collect the rows of the batch among these records; return how many there were."""

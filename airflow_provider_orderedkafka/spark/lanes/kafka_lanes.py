@@ -301,8 +301,7 @@ def writer_for(arguments: Arguments, frames: RangeFrames, outputs: Outputs | Non
     arguments.job.check()
     probed = probe(frames, arguments)
     frames = replace(frames, making=replace(frames.making, columns=probed.columns))
-    brokers = OutputBrokers(without_transactions(arguments.cluster), fenced=asked.exactly_once)
-    output = _output(frames, arguments, asked, outputs or brokers)
+    output = _output(frames, arguments, asked, outputs or OutputBrokers(arguments.cluster))
     way = lane(probed.facts(asked.order, asked.writers, output))
     placement = probed.placement if way.by_key else None
     setup = Setup(

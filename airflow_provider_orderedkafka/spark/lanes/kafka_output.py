@@ -165,7 +165,8 @@ class OutputTopics:
         batch = BegunBatch(self.range_id, note.start.offsets, note.end.offsets)
         topics = tuple(sorted(settings.topics | set(note.output_ids)))
         doubtful = frozenset(topics) - set(note.uncompacted)
-        return find_landed(self.kafka, batch, NotedOutputs(topics, note.outputs, settings.dead_letter_topic, doubtful))
+        dead, fenced = settings.dead_letter_topic, self.turns is not None
+        return find_landed(self.kafka, batch, NotedOutputs(topics, note.outputs, dead, doubtful, fenced))
 
 
 def only_attempt() -> int:
