@@ -14,6 +14,7 @@ import tempfile
 import uuid
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -26,16 +27,19 @@ TARGET = 0.5
 """At most this share of the connector's time."""
 
 
-def application(checkpoints: Path) -> Callable[[SparkSession, str, str, str], None]:
+def application(
+    checkpoints: Path, *argv: str, lane: str = "direct lane", **how: Any
+) -> Callable[[SparkSession, str, str, str], None]:
     """The packaged application, as it is run without Airflow."""
 
     def write(_: SparkSession, servers: str, source: str, output: str) -> None:
         options = {"kafka.bootstrap.servers": servers, "subscribe": source, "startingOffsets": "earliest"}
-        argv = [part for item in options.items() for part in ("--option", "=".join(item))]
+        given = [part for item in options.items() for part in ("--option", "=".join(item))]
         said = io.StringIO()
         with contextlib.redirect_stdout(said):
-            run_available_now(argv=["--checkpoint", str(checkpoints / output), "--output-topic", output, *argv])
-        assert "by the direct lane" in said.getvalue(), said.getvalue()
+            place = ["--checkpoint", str(checkpoints / output), "--output-topic", output]
+            run_available_now(argv=[*place, *given, *argv], **how)
+        assert f"by the {lane}" in said.getvalue(), said.getvalue()
 
     return write
 
