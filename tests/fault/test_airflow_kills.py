@@ -10,8 +10,8 @@ import pytest
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(1500)]
 
 ROWS = 400
-DELAY_SECONDS, LATE_SECONDS = 60, 40
-"""A delay that began anew with the second triggerer would end later than this."""
+DELAY_SECONDS, LATE_SECONDS = 120, 95
+"""A delay that began anew with the second triggerer would end later than this, which leaves it time to start."""
 
 KILLED_BEFORE = 25
 """Seconds before the moment that is waited for."""

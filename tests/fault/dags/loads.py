@@ -47,7 +47,7 @@ for how in ("killed_task", "killed_worker"):
         ordered_load(load_of(how, batch_offsets=40), to=KafkaOutput(f"{how}-out"), tasks=retried)
 
 with DAG("waiting", schedule=None, catchup=False, max_active_runs=1):
-    waiting = load_of("waiting", min_offsets=1_000_000, max_delay="60s")
+    waiting = load_of("waiting", min_offsets=1_000_000, max_delay="120s")
     ordered_load(waiting, to=KafkaOutput("waiting-out"), wait="always")
 
 asked = load_of("asked", min_offsets=1_000_000)
