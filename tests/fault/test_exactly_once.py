@@ -1,12 +1,16 @@
 """Exactly once into Kafka: whatever an attempt does, a consumer with `read_committed` sees each row once, in order."""
 
+import os
+import signal
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.children import Moment
+from support.children import Moment, Submitted
 from support.loads import EXACTLY_ONCE, PARTITIONS, WAYS, Load, events
 from support.outputs import FLAWLESS, check_rows, expected_of
+from support.proxied import ProxiedKafka
 from support.ranges import whole_range
 from support.records import Records
 from support.topics import Topics
@@ -23,16 +27,17 @@ FENCED = 75
 
 
 class Exact:
-    """A range of some batches, into one topic."""
+    """A range of some batches, into one topic; the application may reach its brokers by another address."""
 
-    def __init__(self, kafka: Any, topics: Topics, records: Records, folder: Path, way: str) -> None:
+    def __init__(
+        self, kafka: Any, topics: Topics, records: Records, folder: Path, way: str, servers: str | None = None
+    ) -> None:
         self.records, self.way = records, WAYS[way]
         self.source, self.output = topics.create("in", PARTITIONS), topics.create("out", PARTITIONS)
         records.produce(self.source, events(BATCHES * BATCH, 1))
         loaded = whole_range(kafka.bootstrap_servers, self.source, batch_offsets=BATCH)
-        self.load = Load(
-            kafka.bootstrap_servers, folder, loaded, "--output-topic", self.output, *EXACTLY_ONCE, *self.way.argv
-        )
+        argv = ("--output-topic", self.output, *EXACTLY_ONCE, *self.way.argv)
+        self.load = Load(servers or kafka.bootstrap_servers, folder, loaded, *argv)
 
     def is_whole(self) -> None:
         expected, found = expected_of(self.records, self.source), self.records.read(self.output)
@@ -78,3 +83,39 @@ def test_an_attempt_that_goes_on_once_another_one_has_finished_writes_nothing_mo
     first.thaw()
     assert first.wait() == FENCED, first.log()[-3000:]
     exact.is_whole()
+
+
+def answers_are_lost(kafka: ProxiedKafka, application: Submitted) -> None:
+    kafka.proxy.does("mute")
+    application.let_go()
+    time.sleep(3)
+    kafka.proxy.does("cut")
+
+
+def broker_is_killed(kafka: ProxiedKafka, application: Submitted) -> None:
+    [broker] = kafka.brokers
+    os.kill(broker.pid, signal.SIGSTOP)
+    application.let_go()
+    time.sleep(2)  # what it asks for waits in the broker's sockets
+    os.kill(broker.pid, signal.SIGKILL)
+    kafka.stop()
+    kafka.start()
+
+
+@pytest.mark.parametrize("way", ["direct", pytest.param("by key", marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("happens", [answers_are_lost, broker_is_killed], ids=lambda each: each.__name__)
+def test_a_commit_of_which_nobody_knows_whether_it_was_made_is_made_once(
+    tmp_path: Path, request: pytest.FixtureRequest, way: str, happens: Any
+) -> None:
+    with ProxiedKafka(tmp_path / "kafka") as kafka:
+        topics, records = Topics(kafka.bootstrap_servers, request.node.name), Records(kafka.bootstrap_servers)
+        servers = kafka.proxied_servers if happens is answers_are_lost else None
+        exact = Exact(kafka, topics, records, tmp_path, way, servers)
+        application = exact.load.start(Moment(Transaction._commit, "call", 1, str(exact.load.checkpoint / "notes/2")))
+        assert application.until_held(), application.log()[-3000:]
+        happens(kafka, application)
+        while application.until_held():
+            application.let_go()
+        if application.wait():
+            exact.load.finish()
+        exact.is_whole()

@@ -1,5 +1,6 @@
 """Writers and brokers that die in the middle of a write; the output is read by a reader that shares no code."""
 
+import functools
 import multiprocessing
 import os
 import random
@@ -13,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient
 from support.batches import batches, columns, source
 from support.consumers import close_idle
 from support.records import Records
@@ -193,6 +195,21 @@ def test_requests_that_land_after_their_writer_s_death_are_found(own_kafka, requ
     check(records.read(topic))
 
 
+def test_a_transaction_that_the_brokers_have_ended_is_written_again(kafka, topics, records):
+    config = {"bootstrap.servers": kafka.bootstrap_servers, "transaction.timeout.ms": "3000"}
+    topic = topics.create(partitions=3)
+    noted = note(records, topic)
+    process = process_of_an_attempt(config, topic, noted, exactly=True)
+    wait_until(lambda: sent(records, topic) >= 20_000)
+    os.kill(process.pid, signal.SIGSTOP)
+    wait_until(lambda: written(records, topic) == sent(records, topic), 60)
+    os.kill(process.pid, signal.SIGCONT)
+    assert process.wait(60) != 0
+    landed, _ = attempts(config, topic, noted, exactly=True)
+    assert landed < ROWS
+    check(records.read(topic))
+
+
 def test_rows_that_a_lagging_replica_hides_are_found_once_they_show(patient_brokers, request):
     servers = patient_brokers.bootstrap_servers
     config, records, made = {"bootstrap.servers": servers}, Records(servers), Topics(servers, request.node.name)
@@ -252,6 +269,34 @@ def test_a_broker_that_is_away_is_waited_for_and_nothing_is_doubled(
         landed, done = attempts(config, topic, note(records, topic), pause, exactly=exactly)
         assert landed + done.rows == ROWS
         assert exactly or not landed, "the write has not waited"
+        thread.join()
+        check(records.read(topic))
+
+
+def coordinator(cluster, name):
+    """The broker that keeps the transactions of this id."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
+    places = admin.list_topics("__transaction_state", timeout=20).topics["__transaction_state"].partitions
+    java_hash = functools.reduce(lambda found, each: (31 * found + ord(each)) & 0xFFFFFFFF, name, 0)
+    signed = java_hash - (1 << 32) if java_hash >> 31 else java_hash
+    return cluster.brokers[places[abs(signed) % len(places)].leader - 1]
+
+
+def test_a_coordinator_of_transactions_that_dies_is_followed_by_another(tmp_path, request):
+    with LocalKafka(tmp_path / "kafka", brokers=3) as cluster:
+        config, records = {"bootstrap.servers": cluster.bootstrap_servers}, Records(cluster.bootstrap_servers)
+        topic = Topics(cluster.bootstrap_servers, request.node.name).create(
+            partitions=6, replicas=3, config={"min.insync.replicas": 2}
+        )
+
+        def once_something_is_written():
+            wait_until(lambda: sent(records, topic))
+            coordinator(cluster, f"orderedkafka-{topic}-0").kill()
+
+        thread = threading.Thread(target=once_something_is_written)
+        thread.start()
+        landed, done = attempts(config, topic, note(records, topic), 0.03, exactly=True)
+        assert landed + done.rows == ROWS
         thread.join()
         check(records.read(topic))
 

@@ -12,6 +12,7 @@ from confluent_kafka.admin import ResourceType
 from support import tokens
 from support.applications import START, Application, events
 from support.certificates import Authority
+from support.loads import EXACTLY_ONCE, GUARANTEES
 from support.messages import says
 from support.ranges import whole_range
 from support.secured import Secured, SecuredKafka, let
@@ -55,6 +56,10 @@ SOURCE, OUTPUT, MIRROR = (
     {ResourceType.GROUP if on == "group" else ResourceType.TOPIC: re.findall(r"\w+", operations)}
     for on, operations in PERMISSIONS
 )
+[_OF_ONCE] = re.findall(
+    r"^\| transactional IDs and groups [^|]*\| `(\w+)`, `(\w+)` \|", PAGE.read_text("utf-8"), re.MULTILINE
+)
+ONCE = dict(zip((ResourceType.TRANSACTIONAL_ID, ResourceType.GROUP), ([each] for each in _OF_ONCE), strict=True))
 
 
 @pytest.fixture(scope="module")
@@ -118,15 +123,41 @@ def test_a_load_needs_no_more_than_to_read_its_topics_write_and_read_its_outputs
     way.check(records, way.go(config, apps(config.servers), lane))
 
 
-def test_an_output_on_another_cluster_gets_its_password_from_a_function(kafka, topics, records, *, allow, apps, spark):
+@pytest.mark.parametrize("guarantee", [(), EXACTLY_ONCE], ids=GUARANTEES)
+def test_an_output_on_another_cluster_gets_its_password_from_a_function(
+    kafka, topics, records, *, allow, apps, spark, guarantee
+):
     spark.sparkContext.addPyFile(tokens.__file__)
     source, output = topics.create("in", 3), topics.create("out", 2)
     records.produce(source, events(10, 1))
     allow("loader", OUTPUT, output)
+    if guarantee:
+        allow("loader", {ResourceType.TOPIC: ["DESCRIBE_CONFIGS"]}, output)
+        allow("loader", ONCE, "orderedkafka-other", begins=True)
     settings = kafka.secured_config("SCRAM", "loader") | {"orderedkafka.resolver": "tokens:password"}
     del settings["sasl.password"]
     told = [part for name, value in settings.items() for part in ("--sink-option", f"kafka.{name}={value}")]
-    apps(kafka.bootstrap_servers).load(whole_range(kafka.bootstrap_servers, source), "--output-topic", output, *told)
+    loaded = whole_range(kafka.bootstrap_servers, source, name="other")
+    apps(kafka.bootstrap_servers).load(loaded, "--output-topic", output, *told, *guarantee)
+    assert len(records.read(output)) == 10
+
+
+def test_exactly_once_needs_to_write_with_its_transactional_ids_and_to_read_its_groups(
+    kafka, topics, records, *, allow, come_as, apps, capsys
+):
+    source, output = topics.create("in", 3), topics.create("out", 2)
+    records.produce(source, events(10, 1))
+    allow("exact", SOURCE, source)
+    allow("exact", {ResourceType.TOPIC: ("READ", "WRITE", "DESCRIBE_CONFIGS")}, output)
+    app = apps(come_as("MUTUAL", "exact").servers)
+    loaded = whole_range(kafka.bootstrap_servers, source, name=f"test-{source}")
+    for (kind, operations), said in zip(ONCE.items(), ("WRITE ... transactional ids", "READ ... group"), strict=True):
+        with pytest.raises(SystemExit) as caught:
+            app.load(loaded, "--output-topic", output, *EXACTLY_ONCE)
+        assert caught.value.code == 65
+        assert says(capsys.readouterr().err, f"orderedkafka-test ... {said}")
+        allow("exact", {kind: operations}, "orderedkafka-test", begins=True)
+    assert app.load(loaded, "--output-topic", output, *EXACTLY_ONCE).rows_emitted == 10
     assert len(records.read(output)) == 10
 
 

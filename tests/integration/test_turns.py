@@ -91,7 +91,7 @@ def test_what_an_earlier_writer_has_not_committed_never_shows_and_what_it_has_co
 def test_a_transaction_is_committed_in_time_though_its_writer_waits_for_rows(
     config, topic, settings, attempt, monkeypatch
 ):
-    monkeypatch.setattr(turns.Transaction.__init__, "__defaults__", (0.2,))
+    monkeypatch.setattr(turns, "MOST_SECONDS", 0.2)
     seen = []
 
     def slowly():
@@ -107,7 +107,7 @@ def test_a_transaction_is_committed_in_time_though_its_writer_waits_for_rows(
 
 
 def test_a_large_write_is_many_transactions(config, topic, settings, attempt, monkeypatch):
-    monkeypatch.setattr(turns, "MOST_BYTES", 100)
+    monkeypatch.setattr(turns, "MOST_BYTES", 50)
     writing = steps([*rows(50), *rows(50, 50)], in_turn(settings, attempt()))
     next(writing)
     assert landed(config, topic) == [*range(50)]

@@ -146,8 +146,13 @@ def remember_users(bootstrap_servers: str, secured: Mapping[str, Secured]) -> No
             answer.result(_ANSWER_SECONDS)
 
 
-def let(admin: "AdminClient", user: str, needs: "Mapping[ResourceType, Iterable[str]]", *names: str) -> None:
-    """Let a user do something with topics or groups of these names, and nothing else, as soon as its broker knows."""
+def let(
+    admin: "AdminClient", user: str, needs: "Mapping[ResourceType, Iterable[str]]", *names: str, begins: bool = False
+) -> None:
+    """Let a user do something with topics or groups of these names, and nothing else, as soon as its broker knows.
+
+    Or with all whose names begin so.
+    """
     from confluent_kafka.admin import (
         AclBinding,
         AclBindingFilter,
@@ -157,10 +162,9 @@ def let(admin: "AdminClient", user: str, needs: "Mapping[ResourceType, Iterable[
         ResourceType,
     )
 
+    pattern = ResourcePatternType.PREFIXED if begins else ResourcePatternType.LITERAL
     rules = [
-        AclBinding(
-            kind, name, ResourcePatternType.LITERAL, f"User:{user}", "*", AclOperation[each], AclPermissionType.ALLOW
-        )
+        AclBinding(kind, name, pattern, f"User:{user}", "*", AclOperation[each], AclPermissionType.ALLOW)
         for kind, operations in needs.items()
         for each in operations
         for name in names

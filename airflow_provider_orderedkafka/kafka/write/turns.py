@@ -42,12 +42,13 @@ MOST_BYTES: Final = 64 * 2**20
 """When a transaction is committed, whatever comes first: well before a broker would abort it."""
 
 PREFIX: Final = "orderedkafka"
+_TIMEOUT: Final = "transaction.timeout.ms"
 _CALL_SECONDS: Final = 5.0
 _ABORT_SECONDS: Final = 5.0
 _FENCED_AT_ONCE: Final = 8
 _FENCED: Final = {KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED}
 _DENIED: Final = {
-    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "WRITE and DESCRIBE on the transactional ids",
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "WRITE on the transactional ids",
     KafkaError.GROUP_AUTHORIZATION_FAILED: "READ on the groups",
 }
 
@@ -68,7 +69,7 @@ class Turn:
             raise TaskFailedError(f"writer {writer!r} is one more than the {self.writers} that a later attempt fences")
         with _initialised(config, f"{self.group}-{writer}") as pooled:
             self._check(config)
-            transaction = Transaction(pooled)
+            transaction = Transaction(pooled, min(MOST_SECONDS, int(config.get(_TIMEOUT, "60000")) / 3_000))
             pooled.begin()
             try:
                 yield transaction
@@ -176,7 +177,7 @@ def _reason(pooled: PooledProducer, error: KafkaError, name: str) -> OrderedKafk
     if error.code() in _DENIED:
         return AccessDeniedError(
             f"Kafka refuses transactions of {name!r}: {said}; exactly once needs {_DENIED[error.code()]} that begin "
-            f"with {name.partition('-')[0]!r} for this principal"
+            "like this one, up to the load's name, for this principal"
         )
     if refused := pooled.refusal():
         return refused
@@ -197,7 +198,7 @@ def _reason(pooled: PooledProducer, error: KafkaError, name: str) -> OrderedKafk
 class Transaction:
     """Sends what it gets in transactions; each is committed after some seconds, even if its writer waits for rows."""
 
-    def __init__(self, pooled: PooledProducer, seconds: float = MOST_SECONDS) -> None:
+    def __init__(self, pooled: PooledProducer, seconds: float) -> None:
         self._pooled = pooled
         self._seconds = seconds
         self._lock = threading.RLock()
