@@ -59,3 +59,17 @@ def test_an_output_that_may_not_be_written_or_searched_counts_no_attempt_and_the
 def test_an_output_without_provenance_is_never_searched_and_need_not_be_read(bench, topics):
     let(topics.admin, "loader", {TOPIC: ["WRITE"]}, bench.output)
     assert bench.dag(arguments=f"to=KafkaOutput({bench.output!r}, provenance=False)").test().state == "success"
+
+
+def test_a_load_that_may_not_write_in_transactions_counts_no_attempt_and_goes_on_once_it_may(
+    bench, topics, states, ledger_of, capsys
+):
+    let(topics.admin, "loader", {TOPIC: ["READ", "WRITE", "DESCRIBE_CONFIGS"]}, bench.output)
+    arguments, ids = f"to=KafkaOutput({bench.output!r}, guarantee='exactly_once')", f"orderedkafka-{bench.load}"
+    for kind, operation in ((ResourceType.TRANSACTIONAL_ID, "WRITE"), (GROUP, "READ")):
+        run = bench.dag(arguments=arguments).test()
+        assert steps_of(bench, states(run))["load"] == "failed"
+        assert says(capsys.readouterr().out, f"{ids} ... {operation}")
+        assert (ledger_of(bench.load).open.attempt, bench.diary) == (0, [])
+        let(topics.admin, "loader", {kind: [operation]}, ids, begins=True)
+    assert bench.dag(arguments=arguments).test().state == "success"

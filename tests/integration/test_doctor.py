@@ -49,10 +49,11 @@ def test_each_missing_permission_is_told_by_name(secured, connect, request):
     connect("broker", conn_type="kafka", extra=json.dumps(secured.secured_config("SCRAM", "loader")))
     tries = Tries("broker", "nowhere", topics=[source, closed], outputs=[output], load="orders")
     findings = doctor.examine(tries)
-    assert statuses(findings, "topic", "output", "group") == {
+    assert statuses(findings, "topic", "output", "group", "exactly once") == {
         f"topic {source}": "ok",
         f"topic {closed}": "broken",
         f"output {output}": "broken",
+        "exactly once": "warning",
         "group orderedkafka.orders": "ok",
     }
     (lacking,) = [each for each in findings if each.name == f"output {output}"]
