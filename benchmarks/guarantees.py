@@ -47,7 +47,8 @@ def main() -> None:
             for lane, how in LANES.items()
             for guarantee in GUARANTEES
         ]
-        found = compared(spark, servers, "source", arguments.records, contenders, runs=arguments.runs)
+        how = {"runs": arguments.runs, "size": arguments.size}
+        found = compared(spark, servers, "source", arguments.records, contenders, **how)
         spark.stop()
     for lane in LANES:
         before, after = (

@@ -149,10 +149,17 @@ def main() -> None:
 
 
 def compared(
-    spark: SparkSession, servers: str, source: str, records: int, contenders: list[Contender], *, runs: int
+    spark: SparkSession,
+    servers: str,
+    source: str,
+    records: int,
+    contenders: list[Contender],
+    *,
+    runs: int,
+    size: int = SIZE,
 ) -> dict[str, list[tuple[float, float]]]:
     """Seconds on the clock, and of the processor, of each contender's runs; they take turns."""
-    print(f"{records:,} x {SIZE:,} B, {PARTITIONS} partitions to {PARTITIONS}; {CONNECTOR}")
+    print(f"{records:,} x {size:,} B, {PARTITIONS} partitions to {PARTITIONS}; {CONNECTOR}")
     for each in contenders:  # the first run of each warms up, and is the one that is checked
         output = run(spark, servers, source, each)[2]
         check(servers, output, records, timestamps=each.keeps_timestamps)
