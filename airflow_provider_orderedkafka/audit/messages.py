@@ -126,7 +126,7 @@ class OutputTopics:
         now, lost = _existing(self.config, named) if named else (Discovery("", (), ()), set())
         committed = any(report.destination is not None and report.destination.committed for report in self.reports)
         isolation: Isolation = "read_committed" if committed else "read_uncommitted"
-        ends = high_ends(self.config, now.partitions, isolation)
+        ends = high_ends(self.config, now.partitions, "read_uncommitted")  # what is not decided yet is waited for
         starts = log_starts(self.config, now.partitions)
         first = {each: min(_before(report, each, now) for report in self.reports) for each in now.partitions}
         spans = {each: (max(first[each], starts[each]), ends[each]) for each in now.partitions}

@@ -45,7 +45,7 @@ class Exact:
         self.load = Load(servers or kafka.bootstrap_servers, folder, loaded, *argv)
 
     def is_whole(self) -> None:
-        expected, found = expected_of(self.records, self.source), self.records.read(self.output)
+        expected, found = expected_of(self.records, self.source), self.records.read_once_decided(self.output)
         assert check_rows(expected, found, self.way.each_gives, self.way.keeps, None) == FLAWLESS
         self.load.prove()
         report = self.load.report()

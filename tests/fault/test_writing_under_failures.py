@@ -174,7 +174,7 @@ def test_attempts_that_are_killed_leave_nothing_lost_and_nothing_doubled(kafka, 
         kill(process)
     landed, _ = attempt(config, topic, noted, exactly=exactly)
     assert (0 if exactly else 1) <= landed < ROWS
-    check(records.read(topic))
+    check(records.read_once_decided(topic))
 
 
 def test_requests_that_land_after_their_writer_s_death_are_found(own_kafka, request, exactly):
@@ -192,7 +192,7 @@ def test_requests_that_land_after_their_writer_s_death_are_found(own_kafka, requ
     landed, _ = attempts(config, topic, noted, exactly=exactly)
     awake.join()
     assert exactly or landed > 20_000
-    check(records.read(topic))
+    check(records.read_once_decided(topic))
 
 
 def test_a_transaction_that_the_brokers_have_ended_is_written_again(kafka, topics, records):
@@ -207,7 +207,7 @@ def test_a_transaction_that_the_brokers_have_ended_is_written_again(kafka, topic
     assert process.wait(60) != 0
     landed, _ = attempts(config, topic, noted, exactly=True)
     assert landed < ROWS
-    check(records.read(topic))
+    check(records.read_once_decided(topic))
 
 
 def test_rows_that_a_lagging_replica_hides_are_found_once_they_show(patient_brokers, request):
@@ -225,7 +225,7 @@ def test_rows_that_a_lagging_replica_hides_are_found_once_they_show(patient_brok
         OutputBrokers(config, Settle(still=0.5, deadline=1.5)), THIS, NotedOutputs((topic,), noted)
     ).settled
     attempt(config, topic, noted)
-    check(records.read(topic))
+    check(records.read_once_decided(topic))
 
 
 def goes_away(cluster):
@@ -270,7 +270,7 @@ def test_a_broker_that_is_away_is_waited_for_and_nothing_is_doubled(
         assert landed + done.rows == ROWS
         assert exactly or not landed, "the write has not waited"
         thread.join()
-        check(records.read(topic))
+        check(records.read_once_decided(topic))
 
 
 def coordinator(cluster, name):
@@ -298,7 +298,7 @@ def test_a_coordinator_of_transactions_that_dies_is_followed_by_another(tmp_path
         landed, done = attempts(config, topic, note(records, topic), 0.03, exactly=True)
         assert landed + done.rows == ROWS
         thread.join()
-        check(records.read(topic))
+        check(records.read_once_decided(topic))
 
 
 def test_a_broker_that_stays_away_fails_the_write_at_its_deadline_and_a_rerun_completes_it(own_kafka, request):
@@ -319,7 +319,7 @@ def test_a_broker_that_stays_away_fails_the_write_at_its_deadline_and_a_rerun_co
     own_kafka.start()
     landed, _ = attempt(config, topic, noted)
     assert 0 < landed < ROWS
-    check(records.read(topic))
+    check(records.read_once_decided(topic))
 
 
 def test_many_writers_in_one_process_share_what_they_send_with(kafka, topics, records):

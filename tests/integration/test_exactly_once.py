@@ -1,5 +1,6 @@
 """Loads that write exactly once, in this process: whatever fails meanwhile, `read_committed` sees each row once."""
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from support.audited import prove
 from support.loads import EXACTLY_ONCE
 from support.outputs import FLAWLESS, by_nothing, check_rows, expected_of
 from support.ranges import whole_range
-from support.records import Records
+from support.records import Record, Records
 from support.topics import Topics
 from support.transforms import tripled, unchanged
 
@@ -18,7 +19,7 @@ UNORDERED = ("--sink-option", "keepOrder=none")
 
 
 def is_whole(app: Application, records: Records, source: str, output: str, each_gives: int = 1, **how: Any) -> None:
-    expected, found = expected_of(records, source), records.read(output)
+    expected, found = expected_of(records, source), records.read_once_decided(output)
     assert check_rows(expected, found, each_gives, **how) == FLAWLESS
     prove(app.servers, app.checkpoint)
 
@@ -67,8 +68,25 @@ def test_dead_letters_are_written_once_too(app: Application, topics: Topics, rec
     letters = ("--bad-records", str(COUNT), "--dead-letters", dead)
     report = app.load(loaded, "--output-topic", output, *letters, *EXACTLY_ONCE, transform=transform)
     assert (report.rows_emitted, report.dead_letters) == (COUNT * 3 // 4, COUNT // 4)
-    assert (len(records.read(output)), len(records.read(dead))) == (COUNT * 3 // 4, COUNT // 4)
+    assert (len(records.read_once_decided(output)), len(records.read_once_decided(dead))) == (
+        COUNT * 3 // 4,
+        COUNT // 4,
+    )
     prove(app.servers, app.checkpoint)
+
+
+def test_an_audit_waits_for_transactions_of_others_that_hide_rows(
+    app: Application, topics: Topics, records: Records
+) -> None:
+    source, output = source_and_output(topics, records, COUNT)
+    with records.transaction() as transaction:
+        transaction.produce(output, [Record(b"of another application", partition=number) for number in range(2)])
+        app.load(whole_range(app.servers, source), "--output-topic", output, *EXACTLY_ONCE)
+        assert records.read(output) == []
+        deciding = threading.Timer(2, transaction.commit)
+        deciding.start()
+        prove(app.servers, app.checkpoint)
+        deciding.join()
 
 
 def by_parity(frame: Any) -> Any:
@@ -89,7 +107,7 @@ def test_several_outputs_have_each_row_once(app: Application, topics: Topics, re
     loaded = whole_range(app.servers, source, batch_offsets=BATCH)
     named = ("--sink-option", f"outputTopics={','.join(OUTPUTS)}")
     assert app.load(loaded, *named, *EXACTLY_ONCE, transform=by_parity).may_be_doubled == 0
-    found = [records.read(output) for output in OUTPUTS]
+    found = [records.read_once_decided(output) for output in OUTPUTS]
     assert all(found)
     assert check_rows(expected_of(records, source), [row for each in found for row in each], 1) == FLAWLESS
     prove(app.servers, app.checkpoint)

@@ -147,6 +147,14 @@ class Records:
         """Where a topic's partitions end for a reader of this isolation."""
         return offsets(self._admin, topic, "latest", isolation)
 
+    def read_once_decided(self, topic: str) -> list[Seen]:
+        """Read what is committed once all that is there by now is committed or aborted."""
+        until, ends = time.monotonic() + _DEADLINE_SECONDS, self.ends(topic, "read_uncommitted")
+        while any(stable < ends[p] for p, stable in self.ends(topic).items()):
+            assert time.monotonic() < until, f"{topic} has a transaction that is open"
+            time.sleep(_LOOK_SECONDS)
+        return self.read(topic)
+
     def starts(self, topic: str) -> dict[int, int]:
         """Where a topic's partitions begin."""
         return offsets(self._admin, topic, "earliest")
