@@ -104,7 +104,7 @@ def run(
     rows = RECORDS * way.each_gives
     limit = chance.choice([None, chance.randrange(1, rows)])
     each = chance.choice([200, 400])
-    loaded = whole_range(servers, source, batch_offsets=each, rows_left=limit)
+    loaded = whole_range(servers, source, name=f"r{seed}", batch_offsets=each, rows_left=limit)
     folder.mkdir()
     load, kills = Load(servers, folder, loaded, "--output-topic", output, *way.argv, *guarantee), Kills(chance)
     for _ in range(chance.choice([1, 1, 1, 2])):
