@@ -110,7 +110,7 @@ def test_a_large_write_is_many_transactions(config, topic, settings, attempt, mo
     monkeypatch.setattr(turns, "MOST_BYTES", 50)
     writing = steps([*rows(50), *rows(50, 50)], in_turn(settings, attempt()))
     next(writing)
-    assert landed(config, topic) == [*range(50)]
+    assert landed(config, topic, 5) == [*range(50)]
     list(writing)
     assert landed(config, topic) == [*range(100)]
 
