@@ -38,6 +38,7 @@ _log = logging.getLogger(__name__)
 _POLL_SECONDS: Final = 0.05
 _ROOM: Final = 0.9
 _REPORTS: Final = 10
+_ABORT_SECONDS: Final = 5.0
 # A broker that is starting may refuse valid credentials for a moment.
 _SURE_AFTER: Final = 5.0
 # If a callback left an exception set, Python's next call raises a SystemError caused by it.
@@ -208,9 +209,18 @@ class PooledProducer:
             with suppress(*_GAVE_UP):
                 self.producer.purge()
                 self.producer.flush(_POLL_SECONDS)
+            self._end_transaction()
             self.producer.close()
         except Exception as error:  # noqa: BLE001 - logged
             _log.warning("closing a producer: %s", error)
+
+    def _end_transaction(self) -> None:
+        """Raise if Kafka does not end what is open: `close` would wait for that as long as it takes."""
+        try:
+            self.producer.abort_transaction(_ABORT_SECONDS)
+        except KafkaException as error:
+            if error.args[0].retriable():
+                raise
 
     def _fill(self, chunk: Chunk, sent: int, failed: Callable[[Any, Any], None]) -> int:
         """Enqueue from row `sent` on; return where the queue was full, or the end. No bytecode runs for a row."""

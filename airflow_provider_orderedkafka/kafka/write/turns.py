@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from secrets import token_hex
 from typing import Final
@@ -44,7 +44,6 @@ MOST_BYTES: Final = 64 * 2**20
 PREFIX: Final = "orderedkafka"
 _TIMEOUT: Final = "transaction.timeout.ms"
 _CALL_SECONDS: Final = 5.0
-_ABORT_SECONDS: Final = 5.0
 _FENCED_AT_ONCE: Final = 8
 _FENCED: Final = {KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED}
 _DENIED: Final = {
@@ -75,7 +74,7 @@ class Turn:
                 yield transaction
             finally:
                 pooled.end()
-                transaction.abort()
+                transaction.end()
 
     def _check(self, config: Mapping[str, str]) -> None:
         found = read_commits(config, self.group, _places(self.topics))
@@ -221,12 +220,10 @@ class Transaction:
             self._pooled.settle(deliveries)
             self._commit()
 
-    def abort(self) -> None:
-        """End what is open; where that fails, the next one that has the id does it."""
-        with self._lock, suppress(KafkaException):
-            if self._timer is not None:
-                self._over()
-                self._pooled.producer.abort_transaction(_ABORT_SECONDS)
+    def end(self) -> None:
+        """Commit nothing any more; what is open is aborted with its producer, or by the next one that has the id."""
+        with self._lock:
+            self._over()
 
     def _begin(self) -> None:
         self._check()
