@@ -301,9 +301,7 @@ def test_a_coordinator_of_transactions_that_dies_is_followed_by_another(tmp_path
         check(records.read_once_decided(topic))
 
 
-def test_a_broker_that_stays_away_fails_the_write_at_its_deadline_and_a_rerun_completes_it(
-    own_kafka, request, exactly
-):
+def test_a_broker_that_stays_away_fails_the_write_at_its_deadline_and_a_rerun_completes_it(own_kafka, request, exactly):
     config, records = {"bootstrap.servers": own_kafka.bootstrap_servers}, Records(own_kafka.bootstrap_servers)
     topic = Topics(own_kafka.bootstrap_servers, request.node.name).create(partitions=3)
     noted = note(records, topic)
