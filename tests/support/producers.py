@@ -3,7 +3,7 @@
 from collections import deque
 from dataclasses import dataclass, field
 
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,9 @@ class FakeProducer:
         for sent, callback in self.waiting:
             callback(KafkaError(KafkaError._PURGE_QUEUE, "purged"), FakeMessage(sent))
         self.waiting.clear()
+
+    def abort_transaction(self, seconds):
+        raise KafkaException(KafkaError(KafkaError._NOT_CONFIGURED))
 
     def close(self):
         self.closed = True
