@@ -141,6 +141,12 @@ MUTANTS = [
         {"    if after == ledger:\n": "    if True:\n"},
         ("tests/unit/test_books.py",),
     ),
+    (
+        "only as many writers are fenced as there are now",
+        f"{PACKAGE}/spark/lanes/kafka_output.py",
+        {"self.turns.fence(note.writers": "self.turns.fence(self.writers"},
+        ("tests/property/test_standing_still.py",),
+    ),
     *(
         (why, f"{PACKAGE}/kafka/{module}.py", {line: instead}, ("tests/integration/test_turns.py",))
         for why, module, line, instead in (

@@ -10,6 +10,7 @@ from support.attempt_laws import EXAMPLES, check_order, check_rows, come, lists,
 from support.attempts import World
 from support.draws import Attempt, Change, Come, Shape, Trouble
 from support.small_kafka import DEAD
+from support.small_transactions import in_transactions
 
 from airflow_provider_orderedkafka.errors import FencedError, LedgerChangedError
 
@@ -39,6 +40,7 @@ COPYING = Shape((1,), False, False, False, "copy", "key", None, False, 1)
 KEEPING = replace(COPYING, keeps_last=True, batch_offsets=2)
 EVERYTHING_COMPACTED = Change("clean", 0, 100)
 RISING = tuple(Come(0, time, b"k", b"one") for time in range(6))
+OF_TWO_PARTITIONS = tuple(Come(number % 2, number, b"abcd"[number % 4 :][:1], b"one") for number in range(8))
 DIES_AS_IT_WRITES = Attempt(troubles=(Trouble("output", 0, kills=True),))
 DIES_AFTER_ITS_FIRST_ROW = Attempt(troubles=(Trouble("output", 1, kills=True),), fates=(1,))
 
@@ -60,6 +62,15 @@ def check(world: World) -> None:
             assert (report.rows_emitted, report.dead_letters) == (len(rows) - dead, dead)
 
 
+def check_exactly(world: World) -> None:
+    """No row is there twice, and no report says that one may be."""
+    check(world)
+    [load] = world.loads
+    for loaded in load.ranges.values():
+        rows = rows_of(world, {loaded.id})
+        assert (len({row.identity for row in rows}), load.told(loaded.id).may_be_doubled) == (len(rows), 0)
+
+
 @EXAMPLES
 @given(plain_shapes, st.integers(1, 4), lists(come, 20, 1), lists(still, 3, 1))
 def test_an_attempt_that_stood_still_while_another_ran_changes_nothing_that_is_finished(shape, outputs, records, tried):
@@ -69,6 +80,38 @@ def test_an_attempt_that_stood_still_while_another_ran_changes_nothing_that_is_f
         world.run(attempt)
     world.finish()
     check(world)
+
+
+exact_shapes = plain_shapes.filter(lambda shape: not shape.silent)
+
+
+@EXAMPLES
+@given(exact_shapes, st.integers(1, 4), lists(come, 20, 1), lists(still, 3, 1))
+def test_with_exactly_once_not_even_a_write_that_goes_on_after_another_attempt_s_doubles_a_row(
+    shape, outputs, records, tried
+):
+    world = World(shape, outputs)
+    world.come(records)
+    with in_transactions(world):
+        for attempt in tried:
+            world.run(attempt)
+        world.finish()
+    check_exactly(world)
+
+
+@pytest.mark.parametrize(
+    ("making", "other"),
+    [("copy", Attempt(writers=1)), ("keep frames", DIES_AFTER_ITS_FIRST_ROW)],
+    ids=["another loads all of it", "another dies"],
+)
+def test_with_exactly_once_whoever_stands_still_at_any_touch_doubles_no_row(making, other):
+    for touch in range(80):
+        world = World(replace(COPYING, topics=(2,), making=making), 2)
+        world.come(OF_TWO_PARTITIONS)
+        with in_transactions(world):
+            world.run(Attempt(writers=2, beside=((touch, other),)))
+            world.finish()
+        check_exactly(world)
 
 
 def test_whoever_stands_still_counts_no_batch_of_which_it_does_not_know_what_others_wrote():

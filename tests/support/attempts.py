@@ -26,6 +26,7 @@ from airflow_provider_orderedkafka.errors import (
     RowError,
     SettingError,
     StateError,
+    TaskFailedError,
     UnreachableError,
 )
 from airflow_provider_orderedkafka.job import Allow, Job, Rows
@@ -33,7 +34,7 @@ from airflow_provider_orderedkafka.kafka.clients.pools import ReadSettings
 from airflow_provider_orderedkafka.kafka.provenance import HEADER, read_provenance
 from airflow_provider_orderedkafka.kafka.read.fetched import FetchedRecords
 from airflow_provider_orderedkafka.kafka.write.writing import partitions_of
-from airflow_provider_orderedkafka.outputs import KafkaOutput
+from airflow_provider_orderedkafka.outputs import Guarantee, KafkaOutput
 from airflow_provider_orderedkafka.spark.application import by_hand
 from airflow_provider_orderedkafka.spark.application.attempt import _unfinished, already_loaded
 from airflow_provider_orderedkafka.spark.application.batch_loop import BatchLoop, Plan, Work
@@ -89,14 +90,14 @@ class Noticed:
 
 OF_AN_ATTEMPT = (
     *("attempt", "write", "_troubles", "_left", "_meanwhile", "_beside", "_writing", "_holding", "_running"),
-    *("_fates", "_denied", "_stale", "_outdated"),
+    *("_fates", "_denied", "_stale", "_outdated", "task"),
 )
 
 
 def attempt_ends(attempt: Attempt) -> tuple[type[BaseException], ...]:
     """What may end an attempt; that what looks like a loss by an outdated answer is refused is no harm."""
     others = any(isinstance(what, Attempt) for _, what in attempt.beside)
-    fenced = (FencedError, LedgerChangedError, StateError) if others else ()
+    fenced = (FencedError, LedgerChangedError, StateError, TaskFailedError) if others else ()
     outdated = (DataLossError,) if others or any((*attempt.stale, *attempt.outdated)) else ()
     return (Killed, UnreachableError, RowError, DeliveryError, *fenced, *outdated)
 
@@ -131,7 +132,8 @@ class World:
         self.one_writer = [False] * shape.loads
         self.moved = [False] * shape.loads
         self.files: dict[str, Any] = {}
-        self.write = 0
+        self.write = self.task = 0
+        self.guarantee: Guarantee = "at_least_once"
         self.grown: Counter[str] = Counter()
         self.attempt = Attempt()
         self._troubles: list[Trouble] = []
@@ -307,6 +309,7 @@ class World:
             tuple(self.shape.outputs) if self.shape.routed else (),
             keep_order=None if self.shape.keep_order == "none" else self.shape.keep_order,
             writers=1 if self.one_writer[attempt.load] else attempt.writers,
+            guarantee=self.guarantee,
         )
         bad = Allow(1_000_000, to=DEAD) if self.names_dead_letters[attempt.load] else None
         source = parse_options(options, stream=True)
@@ -473,6 +476,7 @@ class World:
         """Run tasks one after the other; beside one that dies, the others come as far as fate has it."""
         found = []
         for number, task in enumerate(tasks):
+            self.task = number
             try:
                 found.append(task())
             except BaseException:
@@ -483,6 +487,7 @@ class World:
     def _cut_short(self, tasks: Tasks) -> None:
         for task in tasks:
             self._left = next(self._fates)
+            self.task += 1
             with suppress(Killed, OrderedKafkaError):
                 task()
             self._left = None

@@ -342,6 +342,8 @@ class Outputs:
         self.answered()
         return Settled(settled=True, gone=0, with_gaps=with_gaps)
 
+    read_committed = read_until_settled
+
 
 @dataclass
 class SmallProducer:

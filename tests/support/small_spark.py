@@ -80,8 +80,9 @@ class SmallFrame:
         return self.select(*(each for each in self.columns if each not in names))
 
     def coalesce(self, partitions: int) -> "SmallFrame":
-        assert partitions == 1
-        return replace(self, parts=(lambda: chain.from_iterable(part() for part in self.parts),))
+        count = len(self.parts)
+        of_tasks = [self.parts[n * count // partitions : (n + 1) * count // partitions] for n in range(partitions)]
+        return replace(self, parts=tuple(partial(_chained, parts) for parts in of_tasks if parts))
 
     def persist(self) -> "SmallFrame":
         kept: dict[int, list[pa.RecordBatch]] = {}
@@ -136,6 +137,10 @@ class SmallWrite:
         self.frame.engine.run_tasks([partial(saved, number, part) for number, part in enumerate(self.frame.parts)])
 
 
+def _chained(parts: Sequence[Part]) -> Batches:
+    return chain.from_iterable(part() for part in parts)
+
+
 def _rows(part: Part) -> list[Row]:
     return [Row(**values) for batch in part() for values in batch.to_pylist()]
 
@@ -170,12 +175,14 @@ class SmallEngine:
         accumulators: Any = Accumulators()
         return TaskCounter(accumulators)
 
-    def numbers(self, parts: int, _tasks: int | None = None) -> Any:
+    def numbers(self, parts: int, tasks: int | None = None) -> Any:
         def numbered(number: int) -> Batches:
             return iter([pa.record_batch({"id": pa.array([number], pa.int64())})])
 
         kind = StructType([StructField("id", LongType())])
-        return SmallFrame(self, tuple(partial(numbered, number) for number in range(parts)), kind)
+        return SmallFrame(self, tuple(partial(numbered, number) for number in range(parts)), kind).coalesce(
+            tasks or parts
+        )
 
     def collected(self, frame: Any, parts: Iterable[int]) -> list[Row]:
         return [row for number in parts if number < len(frame.parts) for row in _rows(frame.parts[number])]
