@@ -198,7 +198,14 @@ def test_what_was_heard_of_a_batch_is_said_of_no_other() -> None:
     assert heard_of.of(1, some) == heard_of.of(1, None) == some
     assert heard_of.of(2, None) == Within()
     assert heard_of.of(2, some) == some
-    assert heard_of.of(2, Within()) == heard_of.of(2, None) == Within()
+    assert heard_of.of(0, None) == heard_of.of(2, None) == Within()
+
+
+def test_a_batch_goes_on_from_where_it_was_while_spark_has_counted_less_than_before() -> None:
+    heard_of, some = LastProgress(), Within(0.5, 50, 40)
+    less, more = Within(0.4, 60, 20), Within(0.6, 60, 50)
+    assert heard_of.of(1, some) == heard_of.of(1, less) == heard_of.of(1, Within()) == some
+    assert heard_of.of(1, more) == more
 
 
 def test_more_rows_than_offsets_are_no_more_than_the_whole_batch() -> None:

@@ -93,8 +93,8 @@ class Query:
         known = [stage for stage in stages if stage is not None]
         tasks = (sum(s.numTasks for s in known), sum(s.numCompletedTasks for s in known)) if known else (None, None)
         ended = max(known, key=lambda stage: stage.stageId).numCompletedTasks if known else 0
-        now = task_progress(running_plans(session), planned.offsets, ended) if written else Within()
-        return replace(self._last.of(planned.batch, now), tasks=tasks[0], tasks_done=tasks[1])
+        now = task_progress(running_plans(session), planned.offsets, ended) if written else None
+        return replace(self._last.of(planned.batch if written else 0, now), tasks=tasks[0], tasks_done=tasks[1])
 
     def spent(self) -> int:
         """Nanoseconds of processor time that other JVMs than the driver's have taken for its tasks so far."""

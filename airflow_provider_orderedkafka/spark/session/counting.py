@@ -132,9 +132,11 @@ class LastProgress:
         self._batch, self._within = 0, Within()
 
     def of(self, batch: int, now: Within | None) -> Within:
-        """What is heard of the batch now, or else was before."""
-        if now is not None or batch != self._batch:
-            self._batch, self._within = batch, now or Within()
+        """What is heard of the batch now, or was before if that was more: a plan may have no counts yet."""
+        if batch != self._batch:
+            self._batch, self._within = batch, Within()
+        if now is not None and now.share >= self._within.share:
+            self._within = now
         return self._within
 
 
