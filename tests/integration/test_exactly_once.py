@@ -1,6 +1,7 @@
 """Loads that write exactly once, in this process: whatever fails meanwhile, `read_committed` sees each row once."""
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from support.ranges import whole_range
 from support.records import Record, Records
 from support.topics import Topics
 from support.transforms import tripled, unchanged
+
+from airflow_provider_orderedkafka.core.documents import Kind
 
 COUNT, BATCH = 120, 60
 UNORDERED = ("--sink-option", "keepOrder=none")
@@ -33,6 +36,18 @@ def test_a_batch_whose_worker_has_died_is_written_by_the_same_attempt_once(
     report = app.load(loaded, "--output-topic", output, *EXACTLY_ONCE, **dying_once(tmp_path / "died")[lane])
     assert (tmp_path / "died").exists()
     assert (report.rows_emitted, report.may_be_doubled, report.attempt) == (COUNT, 0, 1)
+    is_whole(app, records, source, output)
+
+
+@pytest.mark.parametrize("kind", ["interval", "replay"])
+def test_intervals_and_replays_write_each_row_once_too(
+    app: Application, topics: Topics, records: Records, tmp_path: Path, kind: Kind
+) -> None:
+    source, output = source_and_output(topics, records, COUNT)
+    loaded = replace(whole_range(app.servers, source, batch_offsets=BATCH), kind=kind)
+    report = app.load(loaded, "--output-topic", output, *EXACTLY_ONCE, **dying_once(tmp_path / "died")["frames"])
+    assert (tmp_path / "died").exists()
+    assert (report.rows_emitted, report.may_be_doubled) == (COUNT, 0)
     is_whole(app, records, source, output)
 
 
