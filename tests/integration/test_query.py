@@ -34,6 +34,7 @@ from airflow_provider_orderedkafka.spark.application.batch_loop import Plan
 from airflow_provider_orderedkafka.spark.application.query import METRICS, Query
 from airflow_provider_orderedkafka.spark.lanes.engine import Engine
 from airflow_provider_orderedkafka.spark.session.starting import LazySession, in_background
+from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
 from airflow_provider_orderedkafka.spark.table_sink import table_sink
 from airflow_provider_orderedkafka.storage import LocalState
 
@@ -140,6 +141,8 @@ def test_a_batch_that_takes_long_says_how_many_rows_of_it_are_done(
 
     monkeypatch.setattr(reporting, "SILENCE", 300)
     monkeypatch.setattr(reporting, "LOOK_SECONDS", 0.1)
+    put_counts = Checkpoint.put_counts
+    monkeypatch.setattr(Checkpoint, "put_counts", lambda *counted: (sleep(0.5), put_counts(*counted)))
     source, topic = source_and_output(topics, records, 250_000)
     output = ("--output", f"parquet:{tmp_path / 'orders'}") if way == "table" else ("--output-topic", topic)
     how: dict[str, Any] = {"arrow_transform": slow} if way == "direct" else {"transform": slowly}

@@ -111,6 +111,11 @@ def test_a_batch_that_takes_long_says_how_far_it_is_every_10_seconds() -> None:
     ]
 
 
+def test_nothing_is_said_of_a_batch_as_of_one_that_runs_once_it_is_counted() -> None:
+    told_once = looked(Terminal(), 0, doing=planned(1)).getvalue()
+    assert looked(Terminal(), 25, doing=planned(1)).getvalue() == told_once
+
+
 def test_a_long_wait_says_what_is_waited_for() -> None:
     _, _, *lines = looked(StringIO(), 25, doing="Spark is starting").getvalue().splitlines()
     assert lines == ["Spark is starting, for 9s so far", "Spark is starting, for 19s so far"]
@@ -198,7 +203,7 @@ def test_what_was_heard_of_a_batch_is_said_of_no_other() -> None:
     assert heard_of.of(1, some) == heard_of.of(1, None) == some
     assert heard_of.of(2, None) == Within()
     assert heard_of.of(2, some) == some
-    assert heard_of.of(0, None) == heard_of.of(2, None) == Within()
+    assert heard_of.of(1, None) == Within()
 
 
 def test_a_batch_goes_on_from_where_it_was_while_spark_has_counted_less_than_before() -> None:

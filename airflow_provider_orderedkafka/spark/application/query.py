@@ -81,7 +81,7 @@ class Query:
             wait([stopping], LOOK_SECONDS)
 
     def within(self, planned: Planned, *, written: bool) -> Within | None:
-        """How far Spark is with a batch; None if it does nothing. Before the batch is `written`, by its tasks alone."""
+        """How far Spark is with a batch; None if it does nothing. While it is not `written`, only its tasks change."""
         query = self._running
         if query is None:
             return None
@@ -94,7 +94,7 @@ class Query:
         tasks = (sum(s.numTasks for s in known), sum(s.numCompletedTasks for s in known)) if known else (None, None)
         ended = max(known, key=lambda stage: stage.stageId).numCompletedTasks if known else 0
         now = task_progress(running_plans(session), planned.offsets, ended) if written else None
-        return replace(self._last.of(planned.batch if written else 0, now), tasks=tasks[0], tasks_done=tasks[1])
+        return replace(self._last.of(planned.batch, now), tasks=tasks[0], tasks_done=tasks[1])
 
     def spent(self) -> int:
         """Nanoseconds of processor time that other JVMs than the driver's have taken for its tasks so far."""

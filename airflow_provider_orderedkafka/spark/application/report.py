@@ -60,6 +60,8 @@ class ProgressPrinter:
 
     def look(self, doing: str | Planned, within: Callable[[Planned], Within | None], now: int) -> None:
         with self._lock:
+            if isinstance(doing, Planned) and self._counts is not None and doing.batch <= self._counts.batch:
+                return  # it was counted since the look began
             if self._doing is None or self._doing[0] != doing:
                 self._doing = (doing, now)
             since = self._doing[1]
