@@ -64,6 +64,7 @@ def test_what_spark_adds_by_itself_is_no_error():
         ({"zzz": "x"}, "'zzz' ... 'kafka.*', 'topic', 'outputTopics', "),
         ({"path": "/x"}, "'path' ... 'topic'"),
         ({"subscribe": "x"}, "'subscribe'"),
+        ({"guarantee": "exactly_once"}, "'guarantee' ... df.write ... KafkaOutput"),
         ({"usepartition": "yes"}, "'usePartition' ... 'true' or 'false', ... 'yes'"),
         ({"topic": " "}, "'topic'"),
         ({"outputtopics": ","}, "'outputTopics' ... ','"),

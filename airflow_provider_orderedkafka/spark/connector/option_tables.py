@@ -342,6 +342,7 @@ SINK: Final = OptionTable(
         "path": "the option 'topic' says where to write; call save() or start() without a path",
         "subscribe": "this is an option of reading; name the output with 'topic'",
         "keepOrder": "call keep_order(df) before writing",
+        "guarantee": "exactly once needs a range, which df.write and writeStream have not; load with KafkaOutput",
     },
     ignored=frozenset({"checkpointlocation", "queryname"}),
 )
