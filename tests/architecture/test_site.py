@@ -7,6 +7,7 @@ import runpy
 import shutil
 import subprocess
 import sys
+from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -58,7 +59,12 @@ def site(tmp_path_factory):
 @pytest.fixture
 def served(site):
     """Its address, while it is served."""
+    with serving(site) as address:
+        yield address
 
+
+@contextmanager
+def serving(site):
     class Quiet(SimpleHTTPRequestHandler):
         def log_message(self, *_):
             pass
@@ -89,8 +95,11 @@ def test_every_page_is_found_and_nothing_is_fetched_from_elsewhere(site):
 
 @pytest.mark.skipif(PROGRAM is None, reason=MISSING)
 @pytest.mark.parametrize(("preferred", "scheme"), [("light", "default"), ("dark", "slate")])
-def test_each_page_fits_a_telephone_in_light_and_dark_with_its_pictures(site, served, tmp_path, preferred, scheme):
-    with browser(tmp_path) as chromium, chromium.tab() as tab:
+def test_each_page_fits_a_telephone_in_light_and_dark_with_its_pictures(site, tmp_path, preferred, scheme):
+    shown = shutil.copytree(site, tmp_path / "site")
+    index = shown / "search" / "search_index.json"  # of which each page would make an index of all pages
+    index.write_text(json.dumps({**json.loads(index.read_text()), "docs": []}))
+    with serving(shown) as served, browser(tmp_path) as chromium, chromium.tab() as tab:
         tab.size(420)
         tab.prefer(preferred)  # once: the theme keeps what it has found first
         for page in sorted(site.glob("*.html"))[preferred == "dark" :: 2]:
@@ -111,6 +120,7 @@ def test_a_word_that_is_typed_into_the_search_leads_to_its_page(served, tmp_path
     with browser(tmp_path) as chromium, chromium.tab() as tab:
         tab.size(1300)
         tab.open(f"{served}/index.html", until="input.md-search__input")
+        tab.until("document.readyState === 'complete'")  # before that, nobody listens to what is typed
         tab.ask("document.querySelector('input.md-search__input').focus()")
         tab.do("Input.insertText", text="murmu")
         for kind in ({"type": "keyDown", "text": "r"}, {"type": "keyUp"}):  # a key is what the search waits for
