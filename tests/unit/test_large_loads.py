@@ -67,14 +67,14 @@ def large(tmp_path_factory):
 
 @pytest.mark.parametrize("step", STEPS)
 def test_twice_the_partitions_take_about_twice_the_work(step, counted, large):
-    few = 200 if step in PLANNING else 500
+    few = 100 if step in PLANNING else 250
     larges = [large(few), large(2 * few)]
     once, twice = (counted(lambda each=each: STEPS[step](each)) for each in larges)
     assert twice < MOST * once
 
 
 def test_twice_the_offsets_take_hardly_more_work(counted, large):
-    larges = [large(200), large(200, 2 * EACH)]
+    larges = [large(100), large(100, 2 * EACH)]
     once, twice = (sum(counted(lambda n=name, at=at: STEPS[n](at)) for name in PLANNING) for at in larges)
     assert twice < 1.5 * once
 
