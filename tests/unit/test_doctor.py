@@ -250,13 +250,6 @@ def test_a_spark_submit_is_named_by_its_path(no_airflow, tmp_path, monkeypatch):
         assert named(findings, binary).status == status
 
 
-def test_the_command_prints_json_and_fails_when_something_must_be_mended(no_airflow, tmp_path, capsys):
-    (tmp_path / "file").touch()
-    assert cli.main(["doctor", "--json", "--checkpoint", f"{tmp_path}/file"]) == 65
-    document = json.loads(capsys.readouterr().out)
-    assert [finding["name"] for finding in document["findings"] if finding["status"] == "broken"] == ["checkpoint"]
-
-
 def test_an_airflow_that_was_never_set_up_is_said_plainly_and_not_begun(no_airflow, capsys):
     assert cli.main(["doctor"]) == 0
     said = capsys.readouterr().out
@@ -280,7 +273,10 @@ def test_an_airflow_without_tables_and_a_connection_without_brokers_are_broken(n
     assert named(findings, "connection spark_default").remedy.startswith("Run: airflow connections add spark_default")
 
 
-def test_an_airflow_that_cannot_be_asked_is_broken(no_airflow, monkeypatch):
+def test_an_airflow_that_cannot_be_asked_is_broken_and_the_command_fails_and_prints_json(no_airflow, capsys):
     no_airflow.mkdir()
     (no_airflow / "airflow.cfg").write_text("this is no configuration")
-    assert named(doctor.examine(Tries()), "airflow").found.startswith("Airflow cannot be asked:")
+    assert cli.main(["doctor", "--json"]) == 65
+    findings = {each["name"]: each for each in json.loads(capsys.readouterr().out)["findings"]}
+    assert [name for name, each in findings.items() if each["status"] == "broken"] == ["airflow"]
+    assert findings["airflow"]["found"].startswith("Airflow cannot be asked:")
