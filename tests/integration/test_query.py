@@ -16,7 +16,7 @@ import pytest
 from py4j.java_gateway import JavaClass
 from py4j.protocol import Py4JJavaError
 from pyspark.sql.streaming import StreamingQuery, StreamingQueryListener
-from support.applications import Application, lane_of, source_and_output
+from support.applications import Application, events, lane_of, source_and_output
 from support.loop import Before, World, Writer
 from support.outputs import FLAWLESS, check, expected_of
 from support.ranges import whole_range
@@ -122,11 +122,19 @@ def test_a_long_range_is_several_queries_in_turn_and_nothing_of_them_stays(
     assert app.left() == ["report.json"]
 
 
+@pytest.fixture(scope="module")
+def long_topic(records: Records) -> str:
+    """A topic whose batch takes long, written once."""
+    name = Topics(records.servers, "long").create(partitions=3)
+    records.produce(name, events(250_000, 1))
+    return name
+
+
 @pytest.mark.parametrize("way", [*LANES, "table"])
 def test_a_batch_that_takes_long_says_how_many_rows_of_it_are_done(
     app: Application,
     topics: Topics,
-    records: Records,
+    long_topic: str,
     way: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -143,12 +151,12 @@ def test_a_batch_that_takes_long_says_how_many_rows_of_it_are_done(
     monkeypatch.setattr(reporting, "LOOK_SECONDS", 0.1)
     put_counts = Checkpoint.put_counts
     monkeypatch.setattr(Checkpoint, "put_counts", lambda *counted: (sleep(0.5), put_counts(*counted)))
-    source, topic = source_and_output(topics, records, 250_000)
-    output = ("--output", f"parquet:{tmp_path / 'orders'}") if way == "table" else ("--output-topic", topic)
+    table = f"parquet:{tmp_path / 'orders'}"
+    output = ("--output", table) if way == "table" else ("--output-topic", topics.create("out", 2))
     how: dict[str, Any] = {"arrow_transform": slow} if way == "direct" else {"transform": slowly}
     if way == "table":
         how["sink"] = table_sink
-    app.load(whole_range(app.servers, source), *output, **how)
+    app.load(whole_range(app.servers, long_topic), *output, **how)
     out = capsys.readouterr().out
     assert re.search(r"^range r1: 250,000 offsets; Spark is starting$", out, re.MULTILINE)
     check_moves(out)
