@@ -133,7 +133,7 @@ MUTANTS = [
     (
         "a row behind those of a later range is in order",
         f"{AUDIT}/following.py",
-        {"if self.places[newest][1] > turn:": "if self.places[newest][1] < 0:"},
+        {"if self.places[newest][1] > number:": "if self.places[newest][1] < 0:"},
         (f"{TOPICS}::test_a_row_that_lies_behind_those_of_a_later_range_is_out_of_order",),
     ),
     (

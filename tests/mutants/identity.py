@@ -170,7 +170,7 @@ MUTANTS = [
     (
         "an output that grew is written whole in a begun batch",
         f"{PACKAGE}/spark/lanes/kafka_output.py",
-        {"range_id=range_id, partitions=note.partitions)": "range_id=range_id)"},
+        {"range_id=range_id, partitions=note.partitions, ": "range_id=range_id, "},
         (MODEL,),
     ),
     (
