@@ -3,6 +3,8 @@
 import re
 import time
 from collections.abc import Callable, Collection, Mapping
+from contextlib import nullcontext
+from threading import Lock
 from typing import Any
 
 import httpx
@@ -23,6 +25,7 @@ class AirflowRest:
         self, url: str, headers: Mapping[str, str] | None = None, check: Callable[[], None] = lambda: None
     ) -> None:
         self._check = check
+        self._one_by_one = Lock()
         self._client = httpx.Client(base_url=f"{url}/api/v2", timeout=120, headers=headers)
 
     def close(self) -> None:
@@ -167,12 +170,17 @@ class AirflowRest:
         return answer.json() if answer.content else None
 
     def _send(self, how: str, path: str, **more: Any) -> httpx.Response:
-        """The answer, be it an error, of an Airflow that had the time to do what it was asked."""
+        """The answer, be it an error, of an Airflow that had the time to do what it was asked.
+
+        Of two changes at a time one may hold SQLite's lock and wait for the other, which waits for the lock: for 30 s
+        nobody writes, and the scheduler, which has no more patience either, ends.
+        """
         deadline = time.monotonic() + PATIENCE
-        answer = self._client.request(how, path, **more)
-        while _crowded(answer) and time.monotonic() < deadline:
-            time.sleep(LOOK_SECONDS)
+        with nullcontext() if how == "GET" else self._one_by_one:
             answer = self._client.request(how, path, **more)
+            while _crowded(answer) and time.monotonic() < deadline:
+                time.sleep(LOOK_SECONDS)
+                answer = self._client.request(how, path, **more)
         return answer
 
 
