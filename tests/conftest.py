@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from importlib.metadata import distributions
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import hypothesis
 import pytest
@@ -91,24 +91,33 @@ def pytest_unconfigure() -> None:
     logging.raiseExceptions = False
 
 
+UNTIL = os.environ.get("ORDEREDKAFKA_TESTS_UNTIL")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup() -> None:
     """Begin no test once the time is up that there is for all of them."""
-    if time.time() > float(os.environ.get("ORDEREDKAFKA_TESTS_UNTIL", "inf")):
+    if UNTIL is not None and time.time() > float(UNTIL):
         pytest.skip("the time for all tests is up; make faults runs them all")
 
 
-COMPUTES, WAITS = ("property", "typing"), ("scenarios", "airflow", "integration")
-"""Folders of tests that compute all the time, and of those that wait for brokers, Java and other processes."""
+COMPUTES, WAITS, BREAKS = ("property", "typing"), ("scenarios", "airflow", "integration"), ("fault",)
+"""Folders of tests that compute all the time, that wait for brokers, Java and other processes, that break things."""
+
+FILES_A_DAY: Final = 7
+"""How many files with what breaks things a day begins later than the day before."""
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Deal the files that compute out among those that wait: all cores have work while they run."""
+    """Deal the files that compute out among those that wait: all cores have work while they run.
+
+    What breaks things begins with another file each day, where there is a time for all: what that leaves out changes.
+    """
     ranks: dict[Path, float] = {}
-    for folders in (COMPUTES, WAITS):
+    for folders, first in ((COMPUTES, 0), (WAITS, 0), (BREAKS, FILES_A_DAY * int(float(UNTIL or 0) / 86_400))):
         files = list(dict.fromkeys(item.path for item in items if item.path.parent.name in folders))
-        ranks |= {file: number / len(files) for number, file in enumerate(files)}
+        ranks |= {file: (number - first) % len(files) / len(files) for number, file in enumerate(files)}
     items.sort(key=lambda item: ranks.get(item.path, 1.0))
 
 
