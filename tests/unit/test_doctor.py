@@ -250,13 +250,15 @@ def test_a_spark_submit_is_named_by_its_path(no_airflow, tmp_path, monkeypatch):
         assert named(findings, binary).status == status
 
 
-def test_an_airflow_that_was_never_set_up_is_said_plainly_and_not_begun(no_airflow, capsys):
-    assert cli.main(["doctor"]) == 0
+def test_an_airflow_that_was_never_set_up_is_said_plainly_and_not_begun(no_airflow, tmp_path, capsys):
+    (tmp_path / "file").touch()
+    assert cli.main(["doctor", "--checkpoint", f"{tmp_path}/file"]) == 65
     said = capsys.readouterr().out
+    assert re.search("checkpoint +broken", said)
     assert str(no_airflow) in said
     assert re.search("airflow +warning", said)
     assert re.search("connection kafka_default +warning", said)
-    assert "0 broken" in said
+    assert "1 broken" in said
     assert not no_airflow.exists()
 
 
