@@ -5,7 +5,7 @@ from support.interleaving import Killed
 from support.runs import World, abandon
 
 from airflow_provider_orderedkafka.errors import LifecycleError
-from airflow_provider_orderedkafka.job import Job, Rows
+from airflow_provider_orderedkafka.job import Job
 from airflow_provider_orderedkafka.outputs import KafkaOutput
 
 BEFORE = Job(KafkaOutput("a"))
@@ -121,7 +121,3 @@ def test_an_attempt_on_another_machine_that_finds_what_the_one_before_wrote_goes
     run.machine = "there"
     run.load("range-1", job=BEFORE)
     assert (world.ledger.open.attempt, world.ledger.open.machine) == (2, "there")
-
-
-def test_a_job_without_rows_is_a_copy():
-    assert Job(KafkaOutput("a")).rows == Rows()

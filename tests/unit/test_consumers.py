@@ -35,13 +35,12 @@ def test_a_request_of_thin_partitions_has_room_for_whole_batches_of_about_one_si
         assert asked * 100 <= 16_000_000  # what an answer may have
 
 
-@pytest.mark.parametrize("sizes", [(1_000_000,), (200_000,), (14_000, 16_000), ()])
-def test_a_request_is_as_usual_where_batches_are_large_or_of_any_size(sizes):
-    assert fetch_bytes([40_000] * 100, batches(*sizes)) == fetch_bytes([40_000] * 100)
-
-
-def test_a_request_is_as_usual_where_partitions_are_not_thin():
-    assert fetch_bytes([100_000], batches(15_200)) == fetch_bytes([100_000])
+@pytest.mark.parametrize(
+    ("partitions", "sizes"),
+    [(100, (1_000_000,)), (100, (200_000,)), (100, (14_000, 16_000)), (100, ()), (1, (15_200,))],
+)
+def test_a_request_is_as_usual_where_batches_are_large_or_of_any_size_or_partitions_not_thin(partitions, sizes):
+    assert fetch_bytes([40_000] * partitions, batches(*sizes)) == fetch_bytes([40_000] * partitions)
 
 
 @pytest.mark.parametrize(

@@ -36,9 +36,10 @@ def test_a_start_is_read_when_it_is_said(start, policy):
     assert OrderedLoad("orders", topics=["orders"], start=start).start_policy == policy
 
 
-def test_a_load_survives_the_way_to_a_trigger():
+@pytest.mark.parametrize("delay", ["15m", timedelta(days=1_000_000)])
+def test_a_load_survives_the_way_to_a_trigger(delay):
     load = OrderedLoad(
-        "orders", topics=["orders"], min_offsets=5, max_delay="15m", delay_from="oldest", grace="1s", row_limit=9
+        "orders", topics=["orders"], min_offsets=5, max_delay=delay, delay_from="oldest", grace="1s", row_limit=9
     )
     again = OrderedLoad.from_json(load.to_json())
     assert (again.pace, again.topics, again.grace_ms, again.row_limit) == (load.pace, load.topics, 1_000, 9)

@@ -123,8 +123,3 @@ def test_a_header_that_names_no_position(place):
 def test_topics_that_are_none(topics):
     with pytest.raises(SettingError, match="topic"):
         OrderedLoad("orders", topics=topics)
-
-
-def test_a_load_comes_back_with_the_longest_delay():
-    load = OrderedLoad("orders", topics=["orders"], max_delay=timedelta(days=1_000_000))
-    assert OrderedLoad.from_json(load.to_json()).pace == load.pace
