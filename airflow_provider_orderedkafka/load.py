@@ -102,7 +102,7 @@ class OrderedLoad:
                 f"{self.name!r}; it becomes part of task ids, an asset's URI and a consumer group's name"
             )
         try:
-            wrong = next(_wrongs(self), None)
+            wrong = next(_mistakes(self), None)
         except SettingError as error:
             raise SettingError(f"load {self.name!r}: {error}") from error
         if wrong is not None:
@@ -191,7 +191,7 @@ IN_SECONDS = range(10**8, 10**11)
 """Numbers that are years from 1973 on in seconds, and in milliseconds the time before there was any Kafka."""
 
 
-def _wrongs(load: OrderedLoad) -> Iterator[str]:
+def _mistakes(load: OrderedLoad) -> Iterator[str]:
     """What makes a load impossible, one rule after the other; each may rely on those before it."""
     for name in ("min_offsets", "max_offsets", "batch_offsets", "row_limit"):
         value = getattr(load, name)

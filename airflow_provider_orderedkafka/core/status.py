@@ -269,7 +269,7 @@ def begun(status: Status, updater: Updater, loaded: Range, attempt: int) -> Stat
 
 
 def progressed(status: Status, updater: Updater, loaded: Range, found: Iterable[Progress]) -> Status:
-    """What came of a range since it was told last, in order."""
+    """What came of a range since it was shown last, in order."""
     row = _row(status, updater, loaded)
     for each in found:
         written = row.written
@@ -346,8 +346,8 @@ def _with(status: Status, row: RangeRow) -> Status:
 
 def _with_ledger(status: Status, ledger: Ledger) -> Status:
     moves = [each for each in ledger.outcomes if each.kind in ("rewound", "restored")][-MOVES_KEPT:]
-    told = tuple(replace(each, reason=_clipped(each.reason)) for each in moves)
-    return replace(status, revision=ledger.revision, rows=ledger.rows, moves=told)
+    shown = tuple(replace(each, reason=_clipped(each.reason)) for each in moves)
+    return replace(status, revision=ledger.revision, rows=ledger.rows, moves=shown)
 
 
 def _reported(row: RangeRow, report: Report) -> RangeRow:

@@ -64,7 +64,7 @@ def unwrap(batch: Any, unavailable: str = UNAVAILABLE) -> Any:
     events, tombs = _events(_inner(given), topics), _tombstones(given)
     gone = _true(pc.or_kleene(tombs, pc.equal(events.op, "d")))
     rows = _rows(key, events, gone)
-    wrong = [*_unsaid(events, gone), *_keyless(key, events, rows, gone), *_untold(rows, gone, unavailable)]
+    wrong = [*_bad_ops(events, gone), *_keyless(key, events, rows, gone), *_placeholders(rows, gone, unavailable)]
     why = pc.case_when(pc.make_struct(*(_true(mask) for mask, _ in wrong)), *(text for _, text in wrong))
     apart = events.apart
     if events.marked:  # without a key a delete says before, and its tombstone nothing
@@ -134,8 +134,8 @@ def _flattened(value: Any, fields: dict[str, Any], topics: Any, heartbeats: Any)
         mark = fields[MARK].cast(pa.string())
         op = pc.if_else(pc.equal(mark, "true"), "d", pc.if_else(pc.equal(mark, "false"), "u", mark))
     else:
-        unsaid = pc.or_(value.is_null(), pc.or_(heartbeats, pc.match_substring_regex(topics, SHARED_NAMES)))
-        op = pc.if_else(unsaid, pa.scalar(None, pa.string()), "u")
+        unstated = pc.or_(value.is_null(), pc.or_(heartbeats, pc.match_substring_regex(topics, SHARED_NAMES)))
+        op = pc.if_else(unstated, pa.scalar(None, pa.string()), "u")
     apart = pc.and_(heartbeats, pc.and_(value.is_valid(), op.is_null()))
     return _Events(op, rows, rows, apart, marked=len(columns) < len(fields))
 
@@ -166,7 +166,7 @@ def _like(column: Any, name: str, other: Any) -> Any:
     return other
 
 
-def _unsaid(events: _Events, gone: Any) -> Iterator[tuple[Any, Any]]:
+def _bad_ops(events: _Events, gone: Any) -> Iterator[tuple[Any, Any]]:
     """Where an event does not say what became of its row, and why that cannot be used."""
     op, there = events.op, pc.invert(gone)
     yield (
@@ -209,7 +209,7 @@ def _keyless(key: Any, events: _Events, rows: dict[str, Any], gone: Any) -> Iter
         )
 
 
-def _untold(rows: dict[str, Any], gone: Any, unavailable: str) -> Iterator[tuple[Any, str]]:
+def _placeholders(rows: dict[str, Any], gone: Any, unavailable: str) -> Iterator[tuple[Any, str]]:
     """Where a value stayed as it was, and a placeholder stands for it, which depends on the type."""
     data = unavailable.encode()
     named = UUID(bytes=md5(data, usedforsecurity=False).digest(), version=3)
@@ -217,23 +217,23 @@ def _untold(rows: dict[str, Any], gone: Any, unavailable: str) -> Iterator[tuple
     marks = {*texts, str(named), data, *(text.encode() for text in texts)}
     for name, column in rows.items():
         yield (
-            pc.and_(pc.invert(gone), _stands(column, marks, [*data])),
+            pc.and_(pc.invert(gone), _are_placeholders(column, marks, [*data])),
             f"its column {name!r} has {unavailable!r}: the database does not send a large value that did not change. "
             "Have it send all, in PostgreSQL with ALTER TABLE ... REPLICA IDENTITY FULL; or have the connector ask for "
             "it, with its ReselectColumnsPostProcessor",
         )
 
 
-def _stands(column: Any, marks: set[Any], numbers: list[int]) -> Any:
+def _are_placeholders(column: Any, marks: set[Any], numbers: list[int]) -> Any:
     if pa.types.is_nested(column.type):
-        return pa.array([_is_one(each, marks, numbers) for each in column.to_pylist()], pa.bool_())
+        return pa.array([_is_placeholder(each, marks, numbers) for each in column.to_pylist()], pa.bool_())
     kind = str if pa.types.is_string(column.type) else bytes if pa.types.is_binary(column.type) else type(None)
     return pc.is_in(column, pa.array([each for each in marks if isinstance(each, kind)], column.type), skip_nulls=True)
 
 
-def _is_one(value: Any, marks: set[Any], numbers: list[int]) -> bool:
+def _is_placeholder(value: Any, marks: set[Any], numbers: list[int]) -> bool:
     if isinstance(value, dict):
-        return any(_is_one(each, marks, numbers) for each in value.values())
+        return any(_is_placeholder(each, marks, numbers) for each in value.values())
     if isinstance(value, list | tuple):
-        return value == numbers or any(_is_one(each, marks, numbers) for each in value)
+        return value == numbers or any(_is_placeholder(each, marks, numbers) for each in value)
     return isinstance(value, str | bytes) and value in marks

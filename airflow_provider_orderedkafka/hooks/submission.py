@@ -197,7 +197,7 @@ def submission_of(connection: "Connection", asked: SparkSubmit) -> Submission:
             **said,
         }
     )
-    for wrong, message in _wrongs(submission, extra, named="spark_binary" in said):
+    for wrong, message in _mistakes(submission, extra, named="spark_binary" in said):
         if wrong:
             raise SettingError(f"Spark connection {connection.conn_id!r}: {message}")
     return submission
@@ -210,7 +210,7 @@ def _decoded(keytab: str | None, conn_id: str) -> bytes | None:
         raise SettingError(f"Spark connection {conn_id!r}: 'keytab' is not base64 ({error})") from error
 
 
-def _wrongs(submission: Submission, extra: Mapping[str, Any], *, named: bool) -> list[tuple[bool, str]]:
+def _mistakes(submission: Submission, extra: Mapping[str, Any], *, named: bool) -> list[tuple[bool, str]]:
     """Conditions that make a submission impossible, each with its message."""
     mode, wait = submission.deploy_mode, submission.wait
     waits = str(submission.conf.get(wait, "true")).strip()

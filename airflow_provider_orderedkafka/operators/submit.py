@@ -289,22 +289,22 @@ def _with_files(submission: Submission, folder: Path, file: Path | None, *, ship
 
 def explained(output: str, code: int | None, todo: Loading, report: Report | None) -> Exception:
     """The exception for a failed application: why it failed and, after some attempts, the ways out."""
-    told = error_line(output) if report is None or report.attempt != todo.attempt else report.error
+    error = error_line(output) if report is None or report.attempt != todo.attempt else report.error
     more = ""
     if todo.attempt >= ADVISE_AFTER and todo.range is not None:
         more = (
             f"\nAfter {todo.attempt} attempts: fix the cause and clear this task, which continues where it stopped; or "
             f"{way_out(todo.range)}"
         )
-    return failed(f"attempt {todo.attempt} of range {todo.range.id if todo.range else ''!r}", output, code, told, more)
+    return failed(f"attempt {todo.attempt} of range {todo.range.id if todo.range else ''!r}", output, code, error, more)
 
 
-def failed(what: str, output: str, code: int | None, told: str | None, more: str = "") -> Exception:
+def failed(what: str, output: str, code: int | None, error: str | None, more: str = "") -> Exception:
     """The exception for what ended with this code; without a retry if that would fail again."""
     from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 
-    spark = None if told else why_not_started(output)
-    why = masked(told or str(spark or "\n".join(output.splitlines()[-LAST_LINES:])))
+    spark = None if error else why_not_started(output)
+    why = masked(error or str(spark or "\n".join(output.splitlines()[-LAST_LINES:])))
     again = may_retry(code) if spark is None else spark.retryable
     kind: type[Exception] = AirflowException if again else AirflowFailException
     return kind(f"{what} ended with exit code {code}: {why}{more}")

@@ -61,8 +61,8 @@ def checked(found: Checks | None) -> Any:
 
     if found is None:
         return OperatorLineage()
-    told = {"dataQualityAssertions": _assertions(found.audit)}
-    written = (InputDataset(namespace=space, name=name, inputFacets=told) for space, name in _places(found.flow))
+    facets = {"dataQualityAssertions": _assertions(found.audit)}
+    written = (InputDataset(namespace=space, name=name, inputFacets=facets) for space, name in _places(found.flow))
     return OperatorLineage(inputs=[*_read(found.flow), *written])
 
 
@@ -71,7 +71,7 @@ def _assertions(audit: AuditRow) -> Any:
 
     asserted = {name: not getattr(audit, name) for name in COUNTED}
     return quality.DataQualityAssertionsDatasetFacet(
-        assertions=[quality.Assertion(assertion=f"no row is {name}", success=told) for name, told in asserted.items()]
+        assertions=[quality.Assertion(assertion=f"no row is {name}", success=holds) for name, holds in asserted.items()]
     )
 
 
@@ -89,9 +89,9 @@ def _written(flow: Flow) -> "Iterator[OutputDataset]":
     from airflow.providers.common.compat.openlineage.facet import OutputDataset, OutputStatisticsOutputDatasetFacet
 
     names = _places(flow)
-    told = flow.report
+    report = flow.report
     statistics = OutputStatisticsOutputDatasetFacet(
-        rowCount=told.rows_emitted, size=told.bytes_written, fileCount=told.files_written
+        rowCount=report.rows_emitted, size=report.bytes_written, fileCount=report.files_written
     )
     facets = {"outputStatistics": statistics}
     for namespace, name in names:

@@ -131,9 +131,9 @@ class Service(ABC):
                 f"load {load.name!r}: {_name(self)} looks for this release's code at {self.bundle!r}, and it is not "
                 f"there: write it into a folder with `orderedkafka bundle code/`, and copy that to {self.code!r}"
             )
-        return self.told(load, job)
+        return self.packed_settings(load, job)
 
-    def told(self, load: OrderedLoad, job: Job) -> str:
+    def packed_settings(self, load: OrderedLoad, job: Job) -> str:
         """Kafka's settings as one word; `SettingError` where that would show a secret, or be too long."""
         found = kafka_options(load, job)
         secret = sorted(name for name, value in found.items() if is_secret(name, value))

@@ -125,6 +125,6 @@ def run(arguments: argparse.Namespace) -> int:
     except OSError as error:
         raise SettingError(f"{str(error.filename)!r} cannot be written: {error.strerror}") from error
     packages = [line for line in text.splitlines() if not line.startswith("#")]
-    told = {"files": [str(each) for each in files], "requirements": packages}
-    print(json.dumps(told) if arguments.json else "\n".join([*told["files"], *(["", text.rstrip()] if text else [])]))
+    made = {"files": [str(each) for each in files], "requirements": packages}
+    print(json.dumps(made) if arguments.json else "\n".join([*made["files"], *(["", text.rstrip()] if text else [])]))
     return 0

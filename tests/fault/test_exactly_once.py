@@ -72,7 +72,7 @@ def test_a_load_that_is_killed_in_the_middle_of_a_batch_writes_each_row_once(exa
 
 STEPS = [
     *(Turns.take, Turn._check, Transaction.send),
-    *map(later, (Checkpoint.put_note, Checkpoint.put_counts, turns._insist, Transaction._commit, Transaction.settle)),
+    *map(later, (Checkpoint.put_note, Checkpoint.put_counts, turns._retry, Transaction._commit, Transaction.settle)),
 ]
 
 

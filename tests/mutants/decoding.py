@@ -20,7 +20,7 @@ MUTANTS = [
     (
         "the placeholder for a value that was not told is a value",
         f"{PACKAGE}/decoding/debezium.py",
-        {"pc.and_(pc.invert(gone), _stands(column, marks, [*data]))": "pc.and_(gone, gone)"},
+        {"pc.and_(pc.invert(gone), _are_placeholders(column, marks, [*data]))": "pc.and_(gone, gone)"},
         (DEBEZIUM,),
     ),
     (

@@ -35,7 +35,7 @@ MUTANTS = [
     (
         "what a task came to as it ended stands for rows, too",
         f"{PACKAGE}/spark/session/counting.py",
-        {"rows.get(Telling.__name__, 0) - ended": "rows.get(Telling.__name__, 0)"},
+        {"rows.get(TaskWithProgress.__name__, 0) - ended": "rows.get(TaskWithProgress.__name__, 0)"},
         ("tests/unit/test_progress.py",),
     ),
     (

@@ -167,7 +167,7 @@ def test_a_watch_goes_on_after_a_look_that_failed_and_ends_with_what_it_watches(
 SLICES = RunningNode("Range (0, 10, step=1, splits=10)", {ROWS: 4})
 RECORDS = RunningNode("MapInArrow ReadRecords(id#0L)#1, [key#2], false", {ROWS: 30_000})
 SEVERAL = RunningNode("MapInArrow ReadSeveral(id#0L)#1, [key#2], false", {ROWS: 900_000})
-WRITING = RunningNode("MapInArrow Telling(key#2)#3, [found#4], false", {ROWS: 20})
+WRITING = RunningNode("MapInArrow TaskWithProgress(key#2)#3, [found#4], false", {ROWS: 20})
 SHUFFLE = RunningNode("Exchange hashpartitioning(key#2, 2), REPARTITION_BY_NUM", {SHUFFLED: 30_000, READ: 15_000})
 
 

@@ -309,8 +309,8 @@ class Admin:
         end, found = time.monotonic() + seconds, []
         try:
             for client, topic in product(self._clients, topics):
-                told = client.list_topics(topic, timeout=max(end - time.monotonic(), _LEAST_SECONDS)).topics[topic]
-                found += [(topic, number, each.leader) for number, each in sorted(told.partitions.items())]
+                metadata = client.list_topics(topic, timeout=max(end - time.monotonic(), _LEAST_SECONDS)).topics[topic]
+                found += [(topic, number, each.leader) for number, each in sorted(metadata.partitions.items())]
         except KafkaException:  # the question shows it, which is asked again
             return None
         return tuple(found)

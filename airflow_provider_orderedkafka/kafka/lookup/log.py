@@ -436,8 +436,8 @@ class BoundSearch:
 def _seen(message: Message) -> Seen:
     epoch = message.leader_epoch()
     epoch = NOT_KNOWN if epoch is None else epoch
-    told = digest(epoch, _timestamp(*message.timestamp()), message.key(), message.value())
-    return Seen(message.offset(), epoch, told)
+    content = digest(epoch, _timestamp(*message.timestamp()), message.key(), message.value())
+    return Seen(message.offset(), epoch, content)
 
 
 def _timestamp(kind: int, timestamp: int) -> int:

@@ -176,7 +176,7 @@ class LandedFilter:
         ordinals = np.zeros(len(source), np.int64) if self.rows_per_record == "one" else self._ordinals.of(source)
         there = self.landed.has(source, ordinals)
         if self.rows_per_record == "joined" and there.any():
-            several = _several(source, ordinals) & ~self._in_letters(source)
+            several = _several(source, ordinals) & ~self._dead_lettered(source)
             self.resent += int((there & several).sum())
             there &= ~several
         if self.rows_per_record != "one":
@@ -186,13 +186,13 @@ class LandedFilter:
     def _letters_to_write(self, letters: Source) -> Any:
         """A mask of the dead letters that are passed on; each is a whole record."""
         rows = self.landed.count(letters)
-        missing = ~self._in_letters(letters)
+        missing = ~self._dead_lettered(letters)
         if self.rows_per_record == "one":
             return missing & (rows == 0)
         self.resent += int(rows[missing].sum())
         return missing
 
-    def _in_letters(self, source: Source) -> Any:
+    def _dead_lettered(self, source: Source) -> Any:
         """A mask of the records whose dead letter has landed."""
         return self.landed.has(source, np.full(len(source), WHOLE_RECORD))
 

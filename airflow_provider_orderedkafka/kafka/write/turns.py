@@ -109,8 +109,8 @@ class Turns:
         with closing(consumer), _initialised(self._config, self._group) as pooled:
             producer, group = pooled.producer, consumer.consumer_group_metadata()
             producer.begin_transaction()
-            _insist(pooled, lambda: producer.send_offsets_to_transaction(places, group, _CALL_SECONDS), self._group)
-            _insist(pooled, lambda: producer.commit_transaction(_CALL_SECONDS), self._group)
+            _retry(pooled, lambda: producer.send_offsets_to_transaction(places, group, _CALL_SECONDS), self._group)
+            _retry(pooled, lambda: producer.commit_transaction(_CALL_SECONDS), self._group)
         Turn(self._group, name, self._topics, 0)._check(self._config)  # what is committed shows a moment later
         self._name = name
 
@@ -151,13 +151,13 @@ def _initialised(config: Mapping[str, str], name: str) -> Iterator[PooledProduce
     """A producer with this transactional id; all that had it before are fenced, and their transactions ended."""
     pooled = make_producer(config, name)
     try:
-        _insist(pooled, lambda: pooled.producer.init_transactions(_CALL_SECONDS), name)
+        _retry(pooled, lambda: pooled.producer.init_transactions(_CALL_SECONDS), name)
         yield pooled
     finally:
         pooled.discard()
 
 
-def _insist(pooled: PooledProducer, call: Callable[[], object], name: str) -> None:
+def _retry(pooled: PooledProducer, call: Callable[[], object], name: str) -> None:
     """Call until it succeeds, or what it says is final, or the deadline has passed."""
     until = time.monotonic() + pooled.deadline
     while True:
@@ -244,7 +244,7 @@ class Transaction:
     def _commit(self) -> None:
         if self._timer is not None:
             producer = self._pooled.producer
-            _insist(self._pooled, lambda: producer.commit_transaction(_CALL_SECONDS), "a writer")
+            _retry(self._pooled, lambda: producer.commit_transaction(_CALL_SECONDS), "a writer")
             self._over()
 
     def _over(self) -> None:

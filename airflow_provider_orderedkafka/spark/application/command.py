@@ -286,7 +286,7 @@ def _job(found: argparse.Namespace, for_sink: Mapping[str, str]) -> Job:
         raise SettingError("--transform and --arrow-transform cannot be used together: leave one out")
     if (found.bad_records is None) != (found.dead_letters is None):
         raise SettingError("--bad-records says how many, --dead-letters where they go: give both, or neither")
-    bad = None if found.bad_records is None else Allow(found.bad_records, _letters(found.dead_letters))
+    bad = None if found.bad_records is None else Allow(found.bad_records, _dead_letters_output(found.dead_letters))
     rows = Rows(
         decode=None if found.decode is None else Decode.from_text(found.decode),
         transform=found.transform,
@@ -328,7 +328,7 @@ def output_of(argument: str, text: str) -> Output:
     return found
 
 
-def _letters(text: str) -> str | IcebergOutput | DeltaOutput:
+def _dead_letters_output(text: str) -> str | IcebergOutput | DeltaOutput:
     if not (_KIND.match(text) or text.lstrip().startswith("{")):
         return text
     found = output_of("--dead-letters", text)

@@ -200,8 +200,8 @@ def summary(loaded: Range, found: Report) -> str:
         f"{counted(found.bytes_read, 'byte')}",
         f"  written   {counted(found.rows_emitted, 'row')}{found.changes.words} in {counted(found.batches, 'batch')}",
     ]
-    if told := costs(found).removeprefix(", "):
-        lines.append(f"  cost      {told}")
+    if cost := costs(found).removeprefix(", "):
+        lines.append(f"  cost      {cost}")
     if found.stop.floor.lowest >= 0:
         lines.append(f"  times     up to {Moment(found.stop.floor.lowest)}, {counted(found.late, 'late row')}")
     remarks = {

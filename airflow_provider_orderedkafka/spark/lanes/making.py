@@ -142,7 +142,7 @@ class Making:
         rows, bad = (batch, with_errors(batch, {})) if self.decoder is None else self.decoder.split(batch)
         if self.transform is None:
             return rows, bad
-        rows, errors = _parted(applied(self.transform, rows), batch)
+        rows, errors = _split_rows(applied(self.transform, rows), batch)
         if errors:
             bad = pa.concat_batches([bad, with_errors(batch, errors)])
             if self.most is not None and bad.num_rows > self.most:
@@ -150,7 +150,7 @@ class Making:
         return rows, bad
 
 
-def _parted(rows: "RecordBatch", records: "RecordBatch") -> "tuple[RecordBatch, dict[int, str]]":
+def _split_rows(rows: "RecordBatch", records: "RecordBatch") -> "tuple[RecordBatch, dict[int, str]]":
     """The rows without those of bad records, and the errors of these by their index."""
     import pyarrow as pa
 

@@ -35,7 +35,7 @@ UNIT: Final = 1_000
 """How many records or rows a row without a content stands for."""
 
 SECONDS: Final = 1.0
-"""The shortest time between two tellings of a task."""
+"""The shortest time between two reports of a task."""
 
 _FLUSHING: Final = bytes(2**17)
 """More than Python's worker keeps before it sends anything to the JVM."""
@@ -78,7 +78,7 @@ class _Most:
         return counts
 
 
-class Telling:
+class TaskWithProgress:
     """Does the work of a task and reports its progress; a plan shows it by the name of this class."""
 
     def __init__(self, work: Work) -> None:
@@ -109,11 +109,11 @@ def each_partition(frame: "DataFrame", work: Work) -> "DataFrame":
     from pyspark.sql.types import BinaryType, StructField, StructType
 
     schema = StructType([StructField(name, BinaryType()) for name in (_FOUND, _BEAT)])  # text would need a parser
-    return frame.mapInArrow(Telling(work), schema).select(_FOUND)
+    return frame.mapInArrow(TaskWithProgress(work), schema).select(_FOUND)
 
 
 def results(rows: "DataFrame", tasks: int | None = None) -> list[Any]:
-    """Run the tasks, of which there are so many, if that is known; what each of them came to.
+    """Run the tasks; what each of them came to. `tasks` is how many there are, where that is known.
 
     A Spark that is killed while it answers gives what it had sent, and no error: it has to be there still.
     """
@@ -148,12 +148,12 @@ def task_progress(plans: Sequence[Sequence[RunningNode]], offsets: int, ended: i
     """
     for nodes in reversed(plans):
         rows = {found[1]: node.counts.get(ROWS, 0) for node in nodes if (found := _FUNCTION.search(node.text))}
-        done = max(rows.get(Telling.__name__, 0) - ended, 0) * UNIT
+        done = max(rows.get(TaskWithProgress.__name__, 0) - ended, 0) * UNIT
         if "ReadRecords" in rows:
             read, written = rows["ReadRecords"], done
         elif "ReadSeveral" in rows:
             read, written = round(_begun(nodes) * offsets), done or rows["ReadSeveral"]
-        elif Telling.__name__ in rows:  # a task that reads and writes
+        elif TaskWithProgress.__name__ in rows:  # a task that reads and writes
             read, written = done, 0
         else:
             continue

@@ -184,8 +184,8 @@ class LakeTable(ABC, Generic[LakeOutput]):
             self.session.sql(f"CREATE VIEW IF NOT EXISTS {view}{evolves} AS {current}")
         except Exception as error:  # noqa: BLE001 - of a catalog, which may have no views
             why = str(error).strip().splitlines()[0]
-            told = "%s: no view can be made (%s): to see the rows without deleted ones, run %s"
-            _log.warning(told, self.output.of, why, current)
+            message = "%s: no view can be made (%s): to see the rows without deleted ones, run %s"
+            _log.warning(message, self.output.of, why, current)
 
     def generated(self) -> set[str]:
         """The columns that the table makes by itself."""

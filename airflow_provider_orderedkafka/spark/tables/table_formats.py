@@ -177,9 +177,9 @@ class IcebergTable(LakeTable[IcebergOutput]):
         there = {row["snapshot_id"]: row for row in found}
         commits = []
         while newest in there:
-            row, told = there[newest], there[newest]["summary"] or {}
-            added = [int(told.get(name) or 0) for name in ADDED]  # null if it added none
-            commits.append(Commit(row["snapshot_id"], row["parent_id"], told.get(MARK), *added))
+            row, summary = there[newest], there[newest]["summary"] or {}
+            added = [int(summary.get(name) or 0) for name in ADDED]  # null if it added none
+            commits.append(Commit(row["snapshot_id"], row["parent_id"], summary.get(MARK), *added))
             newest = row["parent_id"]
         return History(self._id(), commits)
 

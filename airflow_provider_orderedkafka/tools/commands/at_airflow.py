@@ -58,8 +58,8 @@ run_is_active = partial(is_active, state_of=stored_run_state)
 
 def location_of(load: str) -> str | None:
     """Where the load's DAG says that its ledger is kept; None if it does not, as with Airflow's own store."""
-    told = (_asset(load).extra or {}).get("ledger")
-    return None if told is None else str(told)
+    location = (_asset(load).extra or {}).get("ledger")
+    return None if location is None else str(location)
 
 
 def _asset(load: str) -> Any:

@@ -88,13 +88,13 @@ def _of_table(arguments: argparse.Namespace) -> "Audit":
 def _table(arguments: argparse.Namespace) -> str:
     from ...audit.tables import OF_OTHERS
 
-    of_a_load = {
+    load_options = {
         "the DAG file": "dag_file",
         "--checkpoint": "checkpoint",
         "--range": "range",
         "--sink-option": "sink_option",
     }
-    if given := [name for name, each in of_a_load.items() if getattr(arguments, each)]:
+    if given := [name for name, each in load_options.items() if getattr(arguments, each)]:
         raise SettingError(
             f"--table {arguments.table!r} is a table of another program, but {given[0]} belongs to a load: leave out "
             "one of the two"
@@ -122,7 +122,7 @@ def _of_load(arguments: argparse.Namespace) -> "Audit":
             "--topic, --start and --end are for --table: a load's own ranges say what it read; leave them out, or "
             "choose one range with --range"
         )
-    where = _by_hand(arguments) if arguments.dag_file is None else _of_a_dag(arguments)
+    where = _by_hand(arguments) if arguments.dag_file is None else _from_dag_file(arguments)
     known = _known(where)
     reports = known if arguments.range is None else _chosen(known, where, arguments.range)
     ledger = None if arguments.range else where.ledger()
@@ -167,7 +167,7 @@ def _options(given: Sequence[str], of: str) -> dict[str, str]:
     return found
 
 
-def _of_a_dag(arguments: argparse.Namespace) -> Where:
+def _from_dag_file(arguments: argparse.Namespace) -> Where:
     from ...hooks.ordered_kafka import OrderedKafkaHook
 
     with airflow():

@@ -85,7 +85,7 @@ def _live(state: LoadState, status: Status | None, now: int) -> LoadState:
     loaded_to = ledger.place.floor.lowest
     return replace(
         state,
-        state=_resting(left) if state.state in {"behind", "idle"} else state.state,
+        state=_behind_or_idle(left) if state.state in {"behind", "idle"} else state.state,
         behind_ms=0 if not left else now - loaded_to if loaded_to >= 0 else None,
         behind_offsets=left,
         seen_at=now,
@@ -125,10 +125,10 @@ def _state(status: Status, open_: RangeRow | None) -> str:
         return _LOADED if open_.state == "loaded" else open_.state
     if status.row_limit is not None and status.rows >= status.row_limit:
         return "row limit reached"
-    return _resting(0 if status.lag is None else status.lag.offsets)
+    return _behind_or_idle(0 if status.lag is None else status.lag.offsets)
 
 
-def _resting(offsets: int) -> str:
+def _behind_or_idle(offsets: int) -> str:
     return "behind" if offsets else "idle"
 
 

@@ -264,21 +264,21 @@ def _text(value: Any) -> Any:
 def _rows(batches: "Iterable[RecordBatch]") -> Iterator[dict[str, Any]]:
     for batch in batches:
         for row in batch.to_pylist():
-            told = _told([(each["key"], each["value"]) for each in row.get("headers") or ()])
-            yield told | {name: _text(value) for name, value in row.items()}
+            origin = _origin([(each["key"], each["value"]) for each in row.get("headers") or ()])
+            yield origin | {name: _text(value) for name, value in row.items()}
 
 
-def _told(headers: list[tuple[str, bytes | None]]) -> dict[str, str]:
+def _origin(headers: list[tuple[str, bytes | None]]) -> dict[str, str]:
     """What a load says of what it wrote: from which record and range it is, and why it is a dead letter."""
-    told = {}
+    origin = {}
     with suppress(DocumentError):  # a header of that name, but of somebody else
         found = read_provenance(headers)
         if found is not None and found.source is not None and found.offset is not None:
-            told["from"] = found.source.at(found.offset)
+            origin["from"] = found.source.at(found.offset)
         if found is not None:
-            told["range"] = found.range_id
+            origin["range"] = found.range_id
     errors = [value for name, value in headers if name == ERROR_HEADER and value is not None]
-    return told | ({"error": errors[-1].decode(errors="replace")} if errors else {})
+    return origin | ({"error": errors[-1].decode(errors="replace")} if errors else {})
 
 
 def _jsonl(out: BinaryIO, _: "Batches", batches: "Iterable[RecordBatch]") -> None:

@@ -302,7 +302,7 @@ def _secrets(title: str, service: "Service", task: "ResolveOffsetRangeOperator")
 
     try:
         with server_context():
-            service.told(task.load, job_of(task.to, task.rows, str))
+            service.packed_settings(task.load, job_of(task.to, task.rows, str))
     except OrderedKafkaError as error:
         return Finding(title, "broken", str(error), AS_SAID)
     return Finding(title, "ok", "no secret is in a request")
