@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from support.sources import AIRFLOW_SIDE, PACKAGE, ROOT, imports, imports_of, in_rooms, label, module_name
+from support.sources import AIRFLOW_SIDE, PACKAGE, ROOT, imports, imports_of, in_rooms, label, module_name, tree_of
 
 THIRD_PARTY: dict[str, set[str]] = {
     "errors": set(),
@@ -64,7 +64,7 @@ def test_the_core_uses_only_the_pure_part_of_the_standard_library(path):
 
 @pytest.mark.parametrize("path", in_rooms("core"), ids=label)
 def test_the_core_asks_no_clock_and_touches_no_file(path):
-    called = [node.func for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+    called = [node.func for node in ast.walk(tree_of(path)) if isinstance(node, ast.Call)]
     names = {getattr(function, "attr", getattr(function, "id", None)) for function in called}
     assert not names & IMPURE_CALLS
 

@@ -4,7 +4,7 @@ import ast
 from functools import cache
 
 import pytest
-from support.sources import PACKAGE, imported_from, label, package_of, sources
+from support.sources import PACKAGE, imported_from, label, package_of, sources, tree_of
 
 from airflow_provider_orderedkafka.spark.application.command import ARGUMENTS
 from airflow_provider_orderedkafka.spark.connector.option_tables import APPLICATION_SINK, APPLICATION_SOURCE, SINK
@@ -48,7 +48,7 @@ def listeners():
 
 def texts_of(path):
     """The constants, and the beginnings of texts with something in them."""
-    found = {each.value for each in ast.walk(ast.parse(path.read_text())) if isinstance(each, ast.Constant)}
+    found = {each.value for each in ast.walk(tree_of(path)) if isinstance(each, ast.Constant)}
     texts = {each for each in found if isinstance(each, str)}
     return texts | {text.partition("=")[0] for text in texts}
 
@@ -67,7 +67,7 @@ def test_a_job_is_made_and_read_in_few_places_and_nowhere_else(name):
 @cache
 def called_of_the_job(path):
     """Those names of the job's and the outputs' modules that a module calls, or calls a maker of."""
-    tree = ast.parse(path.read_text())
+    tree = tree_of(path)
     froms = [each for each in ast.walk(tree) if isinstance(each, ast.ImportFrom)]
     ours = {name.name for each in froms if imported_from(each, package_of(path)) in HOMES for name in each.names}
     calls = [each.func for each in ast.walk(tree) if isinstance(each, ast.Call)]

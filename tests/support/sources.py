@@ -34,8 +34,9 @@ class Import:
         return None if found is None or found == PACKAGE / "__init__.py" else room_of(found)
 
 
-def sources() -> list[Path]:
-    return sorted(PACKAGE.rglob("*.py"))
+@cache
+def sources() -> tuple[Path, ...]:
+    return tuple(sorted(PACKAGE.rglob("*.py")))
 
 
 def module_name(path: Path) -> str:
@@ -46,6 +47,7 @@ def label(path: Path) -> str:
     return str(path.relative_to(PACKAGE))
 
 
+@cache
 def room_of(path: Path) -> str:
     folder = ".".join(path.relative_to(PACKAGE).parts[:-1])
     if not folder and path.stem in {"errors", "job", "load", "outputs", "reader", "storage"}:
@@ -61,8 +63,13 @@ def in_rooms(*rooms: str) -> list[Path]:
 
 
 @cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text("utf-8"))
+
+
+@cache
 def imports_of(path: Path) -> tuple[Import, ...]:
-    return tuple(imports(path.read_text(), package_of(path)))
+    return tuple(_imports(tree_of(path), package_of(path), at_once=True))
 
 
 def package_of(path: Path) -> str:
