@@ -3,7 +3,9 @@
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +15,7 @@ from support.lake import Lake, Loading, MakeLoading
 from support.outputs import Position, expected_of
 from support.ranges import whole_range
 from support.records import Records
-from support.table_formats import DELTA, ICEBERG
+from support.table_formats import DELTA, ICEBERG, Format
 from support.topics import Topics
 
 if TYPE_CHECKING:
@@ -102,11 +104,16 @@ def story(
     pool.shutdown(wait=False, cancel_futures=True)  # what nobody waits for ends with Airflow
 
 
+@pytest.fixture(scope="session")
+def lakes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Format], Lake]]:
+    """One lake of each table format for the whole run."""
+    with ExitStack() as held:
+        yield cache(lambda each: held.enter_context(closing(Lake(tmp_path_factory.mktemp("lake"), each))))
+
+
 @pytest.fixture(scope="session", params=[DELTA, ICEBERG], ids=lambda each: each.name)
-def lake(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
-    found = Lake(tmp_path_factory.mktemp("lake"), request.param)
-    yield found
-    found.close()
+def lake(request: pytest.FixtureRequest, lakes: Callable[[Format], Lake]) -> Lake:
+    return lakes(request.param)
 
 
 @pytest.fixture
