@@ -7,6 +7,11 @@ from pathlib import Path
 from support import quick_java
 
 
+def test_the_page_advises_no_first_compiler_without_room_for_what_it_compiles() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "tuning.md").read_text("utf-8")
+    assert page.count(quick_java.FIRST_COMPILER) == page.count("TieredStopAtLevel") == 1
+
+
 def test_java_takes_spark_s_classes_from_the_archive(tmp_path: Path) -> None:
     archive, options = quick_java.made(), quick_java.environment()[quick_java.OPTIONS]
     assert str(archive) in options

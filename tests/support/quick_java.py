@@ -22,8 +22,10 @@ from airflow_provider_orderedkafka.tools.doctor.installed import installed_java
 
 OURS = Path(sys.prefix)
 HOME = Path(__file__).parents[2] / ".cache" / "tests"
-FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m", "-XX:+UseSerialGC")
-"""They compile less, at the price of a speed that short runs do not reach; with room for what a long one compiles."""
+FIRST_COMPILER = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
+"""It compiles less, at the price of a speed that short runs do not reach; with room for what a long one compiles."""
+
+FLAGS = (*FIRST_COMPILER.split(), "-XX:+UseSerialGC")
 
 JARS = Path(pyspark.__file__).parent / "jars"
 QUIETLY = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
