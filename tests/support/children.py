@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 TESTS = ROOT / "tests"
 HOLDING = TESTS / "support" / "holding"
 APPS = ROOT / "spark_apps"
-LOOK_SECONDS = 0.005
+LOOK_SECONDS = 0.02
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.log.level": "ERROR",
