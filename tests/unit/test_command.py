@@ -65,7 +65,7 @@ def test_secrets_can_come_by_the_environment_and_arguments_win(monkeypatch: pyte
     monkeypatch.setenv(OPTIONS_VARIABLE, json.dumps({"kafka.sasl.password": "secret", "subscribe": "a"}))
     found = read(*CLUSTER, "--option", "subscribe=b")
     assert found.source.kafka["sasl.password"] == "secret"
-    assert found.source.subscription == Named(("b",))
+    assert found.source.terms.subscription == Named(("b",))
     assert "secret" not in repr(found)
 
 
@@ -91,7 +91,7 @@ def test_what_glue_puts_among_the_arguments_is_no_mistake_there_and_one_elsewher
 
 def test_beside_a_range_only_what_it_does_not_say_itself_is_taken() -> None:
     found = read(*CLUSTER, "--range", a_range().to_text(), "--option", "sliceOffsets=7")
-    assert (found.source.slice_offsets, found.source.most) == (7, a_range().batch_offsets)
+    assert (found.source.slice_offsets, found.source.terms.batch_offsets) == (7, a_range().batch_offsets)
 
 
 @pytest.mark.parametrize("text", ["secret", '["secret"]', '{"kafka.sasl.password": 7}'])

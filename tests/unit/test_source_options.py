@@ -44,7 +44,7 @@ def test_an_option_of_spark_s_that_means_nothing_here_is_refused_with_what_to_do
     ],
 )
 def test_a_delay_may_be_written_as_spark_writes_it(spelling, milliseconds):
-    assert parsed(maxTriggerDelay=spelling).pace == Pace(None, milliseconds)
+    assert parsed(maxTriggerDelay=spelling).terms.pace == Pace(None, milliseconds)
 
 
 def test_a_delay_that_nobody_understands_is_named_as_it_was_written():
@@ -53,8 +53,8 @@ def test_a_delay_that_nobody_understands_is_named_as_it_was_written():
 
 
 def test_a_minimum_without_a_delay_waits_as_long_as_with_spark_s_connector():
-    assert parsed(minOffsetsPerTrigger="10").pace == Pace(10, 15 * MINUTES)
-    assert parsed().pace == Pace()
+    assert parsed(minOffsetsPerTrigger="10").terms.pace == Pace(10, 15 * MINUTES)
+    assert parsed().terms.pace == Pace()
 
 
 def test_a_group_that_is_told_is_not_one_of_a_load_in_airflow():

@@ -32,7 +32,6 @@ from ...loads.ledger import LEDGER, LedgerStore, Revisions
 from ...loads.loading import commit, late_report, load
 from ...loads.resolving import resolve
 from ...storage import State
-from ..connector.stream import terms_of
 from ..lanes.making import Arguments
 from ..state.checkpoint import Checkpoint
 
@@ -130,7 +129,7 @@ def next_range(books: Books, arguments: Arguments, kafka: Kafka) -> tuple[Range 
 
 def _next_range(books: Books, arguments: Arguments, kafka: Kafka) -> tuple[Range | None, str]:
     options = arguments.source
-    terms = replace(terms_of(options), load=BY_HAND, row_limit=arguments.row_limit, way_out=WAY_OUT)
+    terms = replace(options.terms, load=BY_HAND, row_limit=arguments.row_limit, way_out=WAY_OUT)
     now = books.now()
     first = partial(ranges.first_look, kafka, terms, now)
     ledger = look(books, Alone(options.kafka, options.commit_group), first, terms.subscription, home=None)

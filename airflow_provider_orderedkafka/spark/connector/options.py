@@ -8,11 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ...core.documents import Isolation, Range
-from ...core.notation.starts import Moment, Start, parse_start
-from ...core.notation.subscriptions import Subscription
-from ...core.order.cuts import OnDataLoss
-from ...core.pacing import Pace
+from ...core.documents import Range
+from ...core.notation.starts import Earliest, parse_start
+from ...core.notation.subscriptions import Named
+from ...core.pacing import Pace, Terms
 from ...errors import SettingError
 from ...kafka.clients.config import KafkaConfig
 from ...kafka.write.settings import Column, UsePartition, WriteSettings, source_of
@@ -22,24 +21,12 @@ from .option_tables import ISOLATION, SINK, SOURCE, OptionTable
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """The parsed options of a reader or a stream; `range` replaces all that say what to read."""
+    """The parsed options of a reader or a stream; a `range` says what to read, and its terms are the range's own."""
 
     kafka: KafkaConfig
-    subscription: Subscription | None
-    range: Range | None
-    most: int | None
+    terms: Terms
     slice_offsets: int
-    future_tolerance: int
-    isolation: Isolation
-    on_data_loss: OnDataLoss
-    include_headers: bool
-    start: Start | None = None
-    end: Start | None = None
-    end_time: Moment | None = None
-    grace: int | None = None
-    transaction_wait: int = 0
-    pace: Pace = Pace()  # noqa: RUF009 - it is a frozen value
-    row_limit: int | None = None
+    range: Range | None = None
     commit_group: str | None = None
 
 
@@ -64,25 +51,24 @@ def parse_options(
     default = "latest" if stream else "earliest"
     moment = values.get("startingTimestamp")
     start = values.get("startingOffsets", parse_start(default, "startingOffsets")) if moment is None else moment
-    return SourceOptions(
-        kafka=kafka,
+    end = values.get("endingTimestamp")
+    terms = Terms(
+        load="",
         subscription=values[kind],
-        range=None,
         start=start,
         end=values.get("endingOffsets"),
-        end_time=values.get("endingTimestamp"),
+        end_time=None if end is None else end.time,
         grace=values.get("grace"),
         transaction_wait=SOURCE.value(values, "transactionWait"),
-        pace=_pace(values),
-        most=values.get("maxOffsetsPerTrigger"),
-        slice_offsets=SOURCE.value(values, "sliceOffsets"),
         future_tolerance=SOURCE.value(values, "futureTolerance"),
         isolation=SOURCE.value(values, ISOLATION),
         on_data_loss="fail" if SOURCE.value(values, "failOnDataLoss") else "count",
         include_headers=SOURCE.value(values, "includeHeaders"),
+        pace=_pace(values),
+        batch_offsets=values.get("maxOffsetsPerTrigger"),
         row_limit=values.get("rowLimit"),
-        commit_group=values.get("commitGroup"),
     )
+    return SourceOptions(kafka, terms, SOURCE.value(values, "sliceOffsets"), commit_group=values.get("commitGroup"))
 
 
 def _pace(values: Mapping[str, Any]) -> Pace:
@@ -112,17 +98,19 @@ def _of_range(kafka: KafkaConfig, values: Mapping[str, Any]) -> SourceOptions:
     if odd := sorted(set(values) - {option.name for option in SOURCE.options if option.with_range}):
         raise SettingError(f"option {odd[0]!r} cannot be used with 'range', which sets it: leave it out")
     loaded: Range = values["range"]
-    return SourceOptions(
-        kafka=kafka,
-        subscription=None,
-        range=loaded,
-        most=loaded.batch_offsets,
-        slice_offsets=SOURCE.value(values, "sliceOffsets"),
+    terms = Terms(
+        load="",
+        subscription=Named(tuple(loaded.topics)),
+        start=Earliest(),
+        transaction_wait=0,
         future_tolerance=loaded.future_tolerance,
         isolation=loaded.isolation,
         on_data_loss=loaded.on_data_loss,
         include_headers=loaded.include_headers,
+        pace=Pace(),
+        batch_offsets=loaded.batch_offsets,
     )
+    return SourceOptions(kafka, terms, SOURCE.value(values, "sliceOffsets"), loaded)
 
 
 _USE_PARTITION: Final[dict[bool | None, UsePartition]] = {None: "given", True: "always", False: "never"}

@@ -61,8 +61,8 @@ def read_settings(options: "SourceOptions", isolation: Isolation, topics: Mappin
     return ReadSettings(
         options.kafka,
         isolation=isolation,
-        include_headers=options.include_headers,
-        on_data_loss=options.on_data_loss,
+        include_headers=options.terms.include_headers,
+        on_data_loss=options.terms.on_data_loss,
         topic_ids=topics,
     )
 

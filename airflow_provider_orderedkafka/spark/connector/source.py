@@ -33,20 +33,20 @@ class OrderedKafkaDataSource(DataSource):
         """The columns of Spark's own connector, `order_time` and `late`."""
         from ...kafka.read.columns import columns
 
-        return columns(include_headers=parse_options(self.options, stream=True).include_headers)
+        return columns(include_headers=parse_options(self.options, stream=True).terms.include_headers)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         from .batch import OrderedKafkaReader
 
         options = parse_options(self.options, stream=False)
-        return OrderedKafkaReader(options, asked_columns(schema, include_headers=options.include_headers))
+        return OrderedKafkaReader(options, asked_columns(schema, include_headers=options.terms.include_headers))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         check_read_stream()
         from .stream_reader import OrderedKafkaStreamReader
 
         options = parse_options(self.options, stream=True)
-        return OrderedKafkaStreamReader(options, asked_columns(schema, include_headers=options.include_headers))
+        return OrderedKafkaStreamReader(options, asked_columns(schema, include_headers=options.terms.include_headers))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from .batch import batch_writer

@@ -30,13 +30,12 @@ from ...core.next_range import (
     place_after,
     verdict,
 )
-from ...core.notation.starts import Earliest
 from ...core.notation.subscriptions import Discovery, Named, Subscription
 from ...core.order.cuts import Close, Floor, OnDataLoss, Place, Slice, Span
 from ...core.order.planning import Planner, worthwhile
 from ...core.order.positions import Offsets, Position, TopicPartition
 from ...core.order.timeline import Log
-from ...core.pacing import Pace, Since, Terms, WayOut
+from ...core.pacing import Pace, Since, WayOut
 from ...errors import SettingError
 from ...kafka.lookup.survey import NOWHERE, Brokers, Kafka, compared, marked, resolve, survey
 from ...kafka.lookup.topics import show_place
@@ -184,8 +183,8 @@ class Stream:
         self._options = options
         self._now = now
         self._kafka = kafka or Brokers(options.kafka)
-        self._cluster = _cluster(self._kafka, options)
-        self._terms = terms_of(options)
+        self._terms = options.terms
+        self._cluster = Cluster(self._kafka, self._terms.subscription, self._terms.isolation, options.range)
         self._fixed: Survey | None = None
         self._decided: bool | None = None
         self._said_at = 0
@@ -240,7 +239,7 @@ class Stream:
             self._shown = at.place.offsets
 
     def _spent(self, at: StreamOffset) -> bool:
-        limit = self._options.row_limit
+        limit = self._terms.row_limit
         if limit is not None and at.rows is None:
             raise SettingError(
                 f"the stream began without a row limit, so its rows were not counted, and a limit of {limit:,} cannot "
@@ -250,7 +249,7 @@ class Stream:
 
     def _limited(self, at: StreamOffset, end: StreamOffset) -> StreamOffset:
         """The end with its rows counted, by reading, and no further than the row limit goes."""
-        limit = self._options.row_limit
+        limit = self._terms.row_limit
         if limit is None:
             return end
         left = limit - (at.rows or 0)
@@ -278,7 +277,7 @@ class Stream:
         check_logs(end.place, compared(self._kafka, end.place, end.place.offsets), self._terms.way_out)
         span = span_between(start, end)
         each = self._cluster.each(span, self._options.slice_offsets)
-        policy = self._options.on_data_loss
+        policy = self._terms.on_data_loss
         return self._cluster.slices(span, end.place.floor, each, policy, self._own, literal=False)
 
     def _marked(self, at: StreamOffset) -> StreamOffset:
@@ -328,33 +327,8 @@ class Stream:
         if given is not None and place.offsets == given.end.offsets:
             place = given.end
         isolation, topics = self._terms.isolation, seen.found.ids
-        rows = None if self._options.row_limit is None else 0
+        rows = None if self._terms.row_limit is None else 0
         return StreamOffset(place, added, seen.latest, isolation, topics, first_looked_at, triggered_at, rows)
-
-
-def _cluster(kafka: Kafka, options: SourceOptions) -> Cluster:
-    if options.range is not None:
-        return Cluster.of_range(kafka, options.range)
-    assert options.subscription is not None
-    return Cluster(kafka, options.subscription, options.isolation)
-
-
-def terms_of(options: SourceOptions) -> Terms:
-    return Terms(
-        load="",
-        subscription=options.subscription or Named(()),
-        start=options.start or Earliest(),
-        end=options.end,
-        end_time=None if options.end_time is None else options.end_time.time,
-        grace=options.grace,
-        transaction_wait=options.transaction_wait,
-        future_tolerance=options.future_tolerance,
-        isolation=options.isolation,
-        on_data_loss=options.on_data_loss,
-        include_headers=options.include_headers,
-        pace=options.pace,
-        batch_offsets=options.most,
-    )
 
 
 def _raised(ends: Ends, to: Offsets) -> Ends:

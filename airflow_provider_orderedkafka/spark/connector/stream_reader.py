@@ -36,7 +36,8 @@ class OrderedKafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableN
         return dict(INITIAL)
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        return ReadAllAvailable() if self._options.most is None else ReadMaxRows(self._options.most)
+        most = self._options.terms.batch_offsets
+        return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
     def prepareForTriggerAvailableNow(self) -> None:
         self._live().fix_target()
