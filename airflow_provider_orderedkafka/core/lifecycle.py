@@ -63,33 +63,24 @@ class Action(StrEnum):
     REFUSE = "refuse"
 
 
-_RESOLVE_OPEN = {
+_REFUSED = {(step, asker): Action.REFUSE for step in (Step.LOAD, Step.COMMIT) for asker in Asker}
+_OPEN = {
+    **_REFUSED,
     (Step.RESOLVE, Asker.OWNER): Action.KEEP,
     (Step.RESOLVE, Asker.OTHER): Action.SKIP,
     (Step.RESOLVE, Asker.SUCCESSOR): Action.TAKE_OVER,
     (Step.RESOLVE, Asker.STRANGER): Action.REFUSE,
 }
-_ONLY_THE_OWNER = {
-    (step, asker): Action.REFUSE for step in (Step.LOAD, Step.COMMIT) for asker in Asker if asker is not Asker.OWNER
-}
-_RESOLVE_ENDED = {(Step.RESOLVE, asker): Action.SKIP for asker in Asker}
 _EMIT_AGAIN = {(step, Asker.OWNER): Action.EMIT_AGAIN for step in (Step.RESOLVE, Step.COMMIT)}
 
 TABLE: dict[RangeState, dict[tuple[Step, Asker], Action]] = {
-    RangeState.UNKNOWN: {(Step.RESOLVE, asker): Action.PLAN for asker in Asker}
-    | {(step, asker): Action.REFUSE for step in (Step.LOAD, Step.COMMIT) for asker in Asker},
-    RangeState.PLANNED: _RESOLVE_OPEN
-    | _ONLY_THE_OWNER
-    | {(Step.LOAD, Asker.OWNER): Action.START, (Step.COMMIT, Asker.OWNER): Action.REFUSE},
-    RangeState.SUBMITTED: _RESOLVE_OPEN
-    | _ONLY_THE_OWNER
-    | {(Step.LOAD, Asker.OWNER): Action.RESUME, (Step.COMMIT, Asker.OWNER): Action.REFUSE},
-    RangeState.SUCCEEDED: _RESOLVE_OPEN
-    | _ONLY_THE_OWNER
+    RangeState.UNKNOWN: _REFUSED | {(Step.RESOLVE, asker): Action.PLAN for asker in Asker},
+    RangeState.PLANNED: _OPEN | {(Step.LOAD, Asker.OWNER): Action.START},
+    RangeState.SUBMITTED: _OPEN | {(Step.LOAD, Asker.OWNER): Action.RESUME},
+    RangeState.SUCCEEDED: _OPEN
     | {(Step.LOAD, Asker.OWNER): Action.GIVE_REPORT, (Step.COMMIT, Asker.OWNER): Action.MOVE},
     RangeState.COMMITTED: {(step, asker): Action.SKIP for step in Step for asker in Asker} | _EMIT_AGAIN,
-    RangeState.ABANDONED: _RESOLVE_ENDED
-    | {(step, asker): Action.REFUSE for step in (Step.LOAD, Step.COMMIT) for asker in Asker},
+    RangeState.ABANDONED: _REFUSED | {(Step.RESOLVE, asker): Action.SKIP for asker in Asker},
 }
 """What each step does. A resolve that remembers a range that ended skips it; any other plans a new one.
 
