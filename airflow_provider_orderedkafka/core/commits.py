@@ -13,7 +13,7 @@ IDENTITY: Final = "_orderedkafka"
 """The column with the identity of a row."""
 
 DELETED: Final = "_is_deleted"
-"""The column that says of a row of upserts that its key was deleted."""
+"""The column that says of a row of upserts that its key was deleted: only the key matters then. Never null."""
 
 MARK: Final = "orderedkafka"
 """The property of a commit that has its name."""

@@ -18,9 +18,10 @@ from uuid import UUID
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..core.commits import DELETED
 from ..core.notation.spelling import counted
 from ..errors import SettingError
-from ..kafka.provenance import DELETED, ERROR, SOURCE
+from ..kafka.provenance import ERROR, SOURCE
 
 _log = logging.getLogger(__name__)
 

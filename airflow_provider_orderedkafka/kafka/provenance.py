@@ -32,9 +32,6 @@ SOURCE_FIELDS: Final = ("topic", "partition", "offset", "order_time")
 ERROR: Final = "_error"
 """The column that says why a row cannot be used: such a row becomes a dead letter. Null for a sound one."""
 
-DELETED: Final = "_is_deleted"
-"""The column that says of which rows a table is rid: of these only the key matters. Never null."""
-
 ORDINAL: Final = "_ordinal"
 WHOLE_RECORD: Final = -1
 """The ordinal of a dead letter that is a whole record, and so is in the place of all of its rows."""
