@@ -64,12 +64,15 @@ class LazySession:
         self._ours = False
         self._before: int | None = 0
 
-    def begin(self) -> None:
+    def begin(self) -> "Future[SparkSession]":
         """Start the session or use an active one, without waiting for it."""
-        self._begun()
+        if self._coming is None:
+            self._ours = not context_runs()
+            self._coming = in_background(self._start)
+        return self._coming
 
     def started(self) -> "SparkSession":
-        return self._begun().result()
+        return self.begin().result()
 
     def there(self) -> "SparkSession | None":
         coming = self._coming
@@ -88,12 +91,6 @@ class LazySession:
         session = self.there()
         if self._ours and session is not None:
             session.stop()
-
-    def _begun(self) -> "Future[SparkSession]":
-        if self._coming is None:
-            self._ours = not context_runs()
-            self._coming = in_background(self._start)
-        return self._coming
 
     def _start(self) -> "SparkSession":
         session = start_session(self._settings)
