@@ -38,7 +38,7 @@ from airflow_provider_orderedkafka.outputs import Guarantee, KafkaOutput
 from airflow_provider_orderedkafka.spark.application import by_hand
 from airflow_provider_orderedkafka.spark.application.attempt import _unfinished, already_loaded
 from airflow_provider_orderedkafka.spark.application.batch_loop import BatchLoop, Plan, Work
-from airflow_provider_orderedkafka.spark.application.report import Ending, report
+from airflow_provider_orderedkafka.spark.application.report import report
 from airflow_provider_orderedkafka.spark.connector.options import parse_options
 from airflow_provider_orderedkafka.spark.lanes.frames import RangeFrames
 from airflow_provider_orderedkafka.spark.lanes.kafka_lanes import writer_for
@@ -390,7 +390,7 @@ class World:
         lease.check()
         if (done := already_loaded(checkpoint, loaded)) is not None:
             return done
-        found = report(loaded, loop.counts, Ending(lease.attempt, 0, 1))
+        found = report(loaded, loop.counts, lease.attempt, 0, 1)
         checkpoint.put_report(found)
         checkpoint.clean()
         return found

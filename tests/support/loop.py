@@ -186,7 +186,7 @@ class World:
     def ready(self) -> None:
         pass
 
-    def before_a_retry(self) -> None:
+    def wait_for_tasks(self) -> None:
         self.waits += 1
 
     def spent(self) -> int | None:

@@ -276,7 +276,7 @@ class Host:
     def ready(self) -> None:
         pass
 
-    def before_a_retry(self) -> None:
+    def wait_for_tasks(self) -> None:
         pass
 
     def spent(self) -> int | None:

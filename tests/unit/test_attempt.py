@@ -21,7 +21,7 @@ from airflow_provider_orderedkafka.locations import read_report
 from airflow_provider_orderedkafka.outputs import KafkaOutput
 from airflow_provider_orderedkafka.spark.application.attempt import Attempt, already_loaded
 from airflow_provider_orderedkafka.spark.application.batch_loop import BatchLoop, Writer
-from airflow_provider_orderedkafka.spark.application.report import Ending, report
+from airflow_provider_orderedkafka.spark.application.report import report
 from airflow_provider_orderedkafka.spark.session.starting import LazySession
 from airflow_provider_orderedkafka.spark.state import lease
 from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
@@ -31,7 +31,7 @@ from airflow_provider_orderedkafka.storage import LocalState
 LOADED = a_range()
 COUNTS = Counts(1, Tally(30, 30), Tally(30, 30), 1, place(30), limit_reached=False)
 JOB = Job(KafkaOutput("out"))
-DONE = report(LOADED, COUNTS, Ending(1, 0, 1))
+DONE = report(LOADED, COUNTS, 1, 0, 1)
 
 
 class Holder:

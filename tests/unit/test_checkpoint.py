@@ -17,7 +17,7 @@ from airflow_provider_orderedkafka.decoding.formats import Decode, Json
 from airflow_provider_orderedkafka.errors import SettingError, StateError
 from airflow_provider_orderedkafka.job import Job, Rows
 from airflow_provider_orderedkafka.outputs import KafkaOutput
-from airflow_provider_orderedkafka.spark.application.report import Ending, report, summary
+from airflow_provider_orderedkafka.spark.application.report import report, summary
 from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
 from airflow_provider_orderedkafka.storage import LocalState
 
@@ -43,7 +43,7 @@ def test_another_range_and_another_version_of_the_range_are_refused(checkpoint: 
 
 
 def done(loaded: Range) -> Report:
-    return report(loaded, None, Ending(1, 0, 1))
+    return report(loaded, None, 1, 0, 1)
 
 
 @pytest.mark.parametrize(
@@ -290,13 +290,13 @@ def test_a_checkpoint_that_lost_its_range_but_not_all_the_rest_is_refused(tmp_pa
 
 
 def failed() -> Report:
-    return report(a_range(), None, Ending(1, 0, 1, StateError("the disk is full")))
+    return report(a_range(), None, 1, 0, 1, error=StateError("the disk is full"))
 
 
 def test_the_report_in_words_names_what_is_in_doubt() -> None:
     total = Tally(10, 6, dead_letters=4, replayed=4, may_be_doubled=3, may_be_out_of_order=2, lost=1)
     counts = Counts(1, total, total, 1, place(10), limit_reached=False)
-    said = summary(a_range(), report(a_range(), counts, Ending(1, 0, 1)))
+    said = summary(a_range(), report(a_range(), counts, 1, 0, 1))
     for remark in (
         "4 kept as dead letters",
         "3 may be doubled",

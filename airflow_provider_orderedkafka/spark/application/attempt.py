@@ -30,7 +30,7 @@ from ..state.lease import LEASE, Heartbeat, Lease, Outside, SystemClock, SystemP
 from . import by_hand
 from .batch_loop import BatchLoop, Plan, Work, Writer
 from .query import Query
-from .report import Ending, ProgressPrinter, ends_before, report, summary, watching
+from .report import ProgressPrinter, ends_before, report, summary, watching
 
 _log = logging.getLogger(__name__)
 
@@ -85,20 +85,15 @@ class Attempt:
         if error is None and (done := already_loaded(self._checkpoint, loaded)) is not None:
             return done  # by one that took over while this one stood still
         counts = self._checkpoint.counts() if self._loop is None else self._loop.counts  # of those who may tidy up, too
-        ending = Ending(
-            self._lease.attempt,
-            started,
-            self._clock.now(),
-            error,
-            self._unprotected,
-            self._destination,
+        found = replace(
+            report(loaded, counts, self._lease.attempt, started, self._clock.now(), error=error),
+            unprotected=self._unprotected,
+            destination=self._destination,
             job=self._job.key,
-            counting=0.0 if self._loop is None else self._loop.counting,
+            counting_ms=0 if self._loop is None else round(self._loop.counting * 1_000),
         )
         if error is None and counts is not None:
-            before = ends_before(self._checkpoint.note, counts.batch)
-            ending = replace(ending, before=before, after=self._after)
-        found = report(loaded, counts, ending)
+            found = replace(found, before=ends_before(self._checkpoint.note, counts.batch), after=self._after)
         if not isinstance(error, FencedError):
             found = self._checkpoint.put_report(found)
         if error is None:
@@ -155,9 +150,6 @@ class Attempt:
         self._executors.result()
         self._printer.begin(self._clock.now(), None if self._loop is None else self._loop.counts)
 
-    def before_a_retry(self) -> None:
-        self._wait_for_tasks()
-
     def spent(self) -> int | None:
         with suppress(Exception):  # no load fails because of a number
             driver = self._spark.spent()
@@ -188,7 +180,7 @@ class Attempt:
             self._cancel()
             wait([self._running], STOP_SECONDS)
         with suppress(Exception):  # the JVM is gone, or about to be
-            self._wait_for_tasks()
+            self.wait_for_tasks()
 
     def _cancel(self) -> None:
         """Called when the lease is lost or the attempt is terminated."""
@@ -196,7 +188,7 @@ class Attempt:
             self._loop.stop()
             self._query.stop(STOP_SECONDS)
 
-    def _wait_for_tasks(self) -> None:
+    def wait_for_tasks(self) -> None:
         session, deadline = self._spark.there(), self._clock.monotonic() + STOP_SECONDS
         while session is not None and tasks_running(session) and self._clock.monotonic() < deadline:
             self._clock.sleep(LOOK_SECONDS / 4)

@@ -175,7 +175,7 @@ class Host(Protocol):
         """Wait until batches can be written, while planning goes on."""
         ...
 
-    def before_a_retry(self) -> None:
+    def wait_for_tasks(self) -> None:
         """Wait until no task of the failed batch runs any more."""
         ...
 
@@ -353,7 +353,7 @@ class BatchLoop:
         self._work.lease.check()
         if left == 0 or not reason.retryable or isinstance(reason, OF_AN_ATTEMPT):
             raise reason from error
-        self._host.before_a_retry()
+        self._host.wait_for_tasks()
         if self._stopped:
             raise TaskFailedError("the attempt was stopped before the batch was run again") from error
         _log.warning("batch %d failed and is run again: %s", batch.number, reason)

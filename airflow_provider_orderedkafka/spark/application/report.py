@@ -3,12 +3,12 @@
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from threading import Event, Lock, Thread
 from typing import Final, TextIO
 
 from ...core.batches import Counts, Note, Planned, Tally
-from ...core.documents import Destination, Ends, Range, Report, costs
+from ...core.documents import Ends, Range, Report, costs
 from ...core.next_range import rows_left
 from ...core.notation.secrets import masked
 from ...core.notation.spelling import counted, shown_duration
@@ -119,48 +119,34 @@ def watching(look: Callable[[], None]) -> Iterator[None]:
         closed.set()
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """How an attempt ended: at which moment, and with which error, if any; where its rows went, and how that ended."""
-
-    attempt: int
-    started_at: int
-    ended_at: int
-    error: OrderedKafkaError | None = None
-    unprotected: str | None = None
-    destination: Destination | None = None
-    before: Ends | None = None
-    after: Ends | None = None
-    job: str = ""
-    counting: float = 0.0
-
-
-def report(loaded: Range, counts: Counts | None, ending: Ending) -> Report:
-    """The report of an attempt, from the newest counts; without any, nothing was done."""
+def report(
+    loaded: Range,
+    counts: Counts | None,
+    attempt: int,
+    started_at: int,
+    ended_at: int,
+    *,
+    error: OrderedKafkaError | None = None,
+) -> Report:
+    """The report of an attempt, from the newest counts; without any, nothing was done. It lacks where rows went."""
     total = Tally() if counts is None else counts.total
     spent = rows_left(loaded.rows_left, total.rows) == 0
     reached = loaded.start if counts is None else counts.end
-    complete = ending.error is None
+    complete = error is None
     return Report(
         range_id=loaded.id,
-        attempt=ending.attempt,
+        attempt=attempt,
         complete=complete,
         limit_reached=spent,
         stop=reached if spent or not complete else loaded.end,
         batches=0 if counts is None else counts.batches,
-        started_at=ending.started_at,
-        ended_at=ending.ended_at,
-        error=None if ending.error is None else masked(str(ending.error)),
-        unprotected=ending.unprotected,
-        advice=_advice(ending.error, spent=spent),
+        started_at=started_at,
+        ended_at=ended_at,
+        error=None if error is None else masked(str(error)),
+        advice=_advice(error, spent=spent),
         **{each.name: getattr(total, each.name) for each in fields(total)},
         range=loaded,
-        job=ending.job,
-        destination=ending.destination,
-        before=ending.before,
-        after=ending.after,
         let_through=None if loaded.rows_left is None else total.rows,
-        counting_ms=round(ending.counting * 1_000),
     )
 
 
