@@ -19,7 +19,7 @@ from .codec import Document
 from .commits import TableVersion
 from .documents import Changes, Range
 from .lanes import KeepOrder, Kind, Partitioner, Placement
-from .order.cuts import Floor, Place, Span
+from .order.cuts import Floor, Place
 from .order.positions import Offsets
 
 WINDOW = 20
@@ -93,10 +93,6 @@ def window(loaded: Range, number: int, start: Place, ends: Sequence[Place], size
         left = loaded.end.offsets.since(end.offsets)
         found.append(Planned(batch, batches, about, tuple(end.offsets.values()), end.floor, offsets, left, estimate))
     return found
-
-
-def rest_of(loaded: Range, start: Place) -> Span:
-    return Span(start.offsets, loaded.end.offsets, start.floor, loaded.latest)
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,7 +124,10 @@ class Range(Document):
 
     @property
     def span(self) -> Span:
-        return Span(self.start.offsets, self.end.offsets, self.start.floor, self.latest)
+        return self.between(self.start, self.end)
+
+    def between(self, start: Place, end: Place) -> Span:
+        return Span(start.offsets, end.offsets, start.floor, self.latest)
 
     @property
     def offsets(self) -> int:

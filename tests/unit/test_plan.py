@@ -22,7 +22,6 @@ from airflow_provider_orderedkafka.core.batches import (
     Planned,
     Size,
     needs_sample,
-    rest_of,
     size_of,
     window,
 )
@@ -52,7 +51,7 @@ def test_the_first_batches_of_a_range_of_a_billion_offsets_are_planned_with_few_
     assert loaded.offsets == 10**9
     tracemalloc.start()
     size = size_of(loaded, 500.0)
-    ends = Planner(log, rest_of(loaded, loaded.start)).ends(size.offsets, WINDOW)
+    ends = Planner(log, loaded.span).ends(size.offsets, WINDOW)
     planned = window(loaded, 1, loaded.start, ends, size)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -71,7 +70,7 @@ def test_a_plan_over_2_000_partitions_goes_through_all_of_them_a_few_times_and_n
     plain = Offsets.partitions.fget
     assert plain is not None
     monkeypatch.setattr(Offsets, "partitions", property(lambda self: gone_through.append(1) or plain(self)))
-    ends = Planner(log, rest_of(loaded, loaded.start)).ends(size_of(loaded, 500.0).offsets, WINDOW)
+    ends = Planner(log, loaded.span).ends(size_of(loaded, 500.0).offsets, WINDOW)
     batch = Span(loaded.start.offsets, ends[0].offsets, loaded.start.floor, loaded.latest)
     slices = Planner(log, batch).slices(SLICE_OFFSETS, "fail")
     assert (len(ends), len(slices), sum(each.offsets for each in slices)) == (WINDOW, 50, batch.offsets)
@@ -82,7 +81,7 @@ def test_a_plan_over_2_000_partitions_goes_through_all_of_them_a_few_times_and_n
 def test_the_slices_of_a_batch_are_few_enough_for_the_driver_and_for_each_task() -> None:
     log = SteadyLog(1_000, 1_000_000)
     loaded = range_of(log)
-    [end] = Planner(log, rest_of(loaded, loaded.start)).ends(size_of(loaded, 500.0).offsets, 1)
+    [end] = Planner(log, loaded.span).ends(size_of(loaded, 500.0).offsets, 1)
     batch = Span(loaded.start.offsets, end.offsets, loaded.start.floor, loaded.latest)
     slices = Planner(log, batch).slices(SLICE_OFFSETS, "fail")
     assert sum(len(each.stretches) for each in slices) <= MOST_STRETCHES
@@ -122,7 +121,7 @@ def test_a_range_of_few_offsets_is_not_sampled() -> None:
 
 def test_the_last_batch_ends_where_the_range_does_floor_included() -> None:
     loaded = range_of(SteadyLog(2, 50))
-    ends = Planner(SteadyLog(2, 50), rest_of(loaded, loaded.start)).ends(40, WINDOW)
+    ends = Planner(SteadyLog(2, 50), loaded.span).ends(40, WINDOW)
     planned = window(loaded, 1, loaded.start, ends, Size(40, 10.0))
     assert [(each.batch, each.offsets, each.left, each.bytes) for each in planned] == [
         (1, 40, 60, 400),
@@ -135,7 +134,7 @@ def test_the_last_batch_ends_where_the_range_does_floor_included() -> None:
 
 def test_there_may_be_fewer_batches_where_a_row_limit_may_end_them() -> None:
     loaded = replace(range_of(SteadyLog(2, 50)), rows_left=10)
-    ends = Planner(SteadyLog(2, 50), rest_of(loaded, loaded.start)).ends(40, WINDOW)
+    ends = Planner(SteadyLog(2, 50), loaded.span).ends(40, WINDOW)
     assert all(each.about for each in window(loaded, 1, loaded.start, ends, Size(40)))
 
 

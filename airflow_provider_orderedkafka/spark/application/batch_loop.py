@@ -26,7 +26,6 @@ from ...core.batches import (
     Size,
     Tally,
     needs_sample,
-    rest_of,
     size_of,
     window,
 )
@@ -132,7 +131,7 @@ class Plan:
             return []
         size, begun = self._size, self._begun(number)
         ends = [] if begun is None else [begun]
-        rest = rest_of(loaded, begun or start)
+        rest = loaded.between(begun or start, loaded.end)
         if rest.offsets:
             ends += Planner(self._frames.cluster.log, rest, self._own).ends(size.offsets, self._at_once - len(ends))
         return window(loaded, number, start, ends, size)

@@ -261,7 +261,7 @@ class RangeFrames:
         return self.slices(batch, min(self.cluster.each(span, self.slice_offsets), most), literal=literal)
 
     def span(self, batch: Batch) -> Span:
-        return Span(batch.start.offsets, batch.end.offsets, batch.start.floor, self.loaded.latest)
+        return self.loaded.between(batch.start, batch.end)
 
     @property
     def copied(self) -> bool:
