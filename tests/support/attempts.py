@@ -32,7 +32,7 @@ from airflow_provider_orderedkafka.errors import (
 from airflow_provider_orderedkafka.job import Allow, Job, Rows
 from airflow_provider_orderedkafka.kafka.clients.pools import ReadSettings
 from airflow_provider_orderedkafka.kafka.provenance import HEADER, read_provenance
-from airflow_provider_orderedkafka.kafka.read.fetched import FetchedRecords
+from airflow_provider_orderedkafka.kafka.read.fetching import FetchedRecords
 from airflow_provider_orderedkafka.kafka.write.writing import partitions_of
 from airflow_provider_orderedkafka.outputs import Guarantee, KafkaOutput
 from airflow_provider_orderedkafka.spark.application import by_hand

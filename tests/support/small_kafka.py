@@ -20,8 +20,8 @@ from airflow_provider_orderedkafka.core.order.timeline import Answer, BatchSize,
 from airflow_provider_orderedkafka.errors import DataLossError, DeliveryError
 from airflow_provider_orderedkafka.kafka.clients.pools import ReadSettings
 from airflow_provider_orderedkafka.kafka.provenance import HEADER
-from airflow_provider_orderedkafka.kafka.read.fetched import Columns, FetchedRecords, Part
-from airflow_provider_orderedkafka.kafka.read.fetching import StretchProgress
+from airflow_provider_orderedkafka.kafka.read.columns import Columns, Part
+from airflow_provider_orderedkafka.kafka.read.fetching import FetchedRecords, StretchProgress
 from airflow_provider_orderedkafka.kafka.replay.replays import Settled
 from airflow_provider_orderedkafka.kafka.write.producer import PooledProducer
 from support.simulated_log import Entry, SimulatedKafka, SimulatedLog

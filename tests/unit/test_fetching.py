@@ -10,7 +10,7 @@ from support.slices import slice_of, stretch
 
 from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 from airflow_provider_orderedkafka.kafka.clients.pools import PooledConsumer, ReadSettings
-from airflow_provider_orderedkafka.kafka.read.fetched import Columns, Part
+from airflow_provider_orderedkafka.kafka.read.columns import Columns, Part
 from airflow_provider_orderedkafka.kafka.read.fetching import Fetch
 
 ONE_TOPIC = slice_of(stretch("orders", 0, 0, 3), stretch("orders", 2, 0, 3))

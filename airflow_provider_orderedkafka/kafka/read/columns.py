@@ -13,8 +13,9 @@ with the header's value, so that its record can be read.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain, compress
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -25,8 +26,10 @@ from numpy.typing import NDArray
 from ...core.order.cuts import Slice
 from ...core.order.positions import Position, TopicPartition
 from ...errors import OrderViolationError
+from ..clients.pools import ReadSettings
 
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +254,71 @@ class Arrivals:
     values: Payloads
     kind: Ints
     headers: Headers | None
+
+
+_KEY, _VALUE = Message.key, Message.value
+RECORD_OVERHEAD = 200  # of a record in memory, besides its key, value and headers
+_HEADER_OVERHEAD = 200  # ... and of a header, besides its name and value
+
+
+class Columns(NamedTuple):
+    """The integer columns of some records; `kind` is the timestamp type."""
+
+    rank: Ints
+    offset: Ints
+    timestamp: Ints
+    kind: Ints
+
+    def only(self, which: NDArray[np.bool_]) -> "Columns":
+        return Columns(*(column[which] for column in self))
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some records as they arrived."""
+
+    columns: Columns
+    keys: Payloads
+    values: Payloads
+    headers: Headers | None
+
+    @classmethod
+    def of(cls, messages: list[Message], columns: Columns, settings: ReadSettings) -> "Part":
+        """What these messages have. It is taken out of them at once: the client reuses their memory while it is hot.
+
+        Keys and values of columns that were not asked for are empty.
+        """
+        return cls(
+            columns,
+            Payloads.of(list(map(_KEY, messages)) if settings.asks_for("key") else [b""] * len(messages)),
+            Payloads.of(list(map(_VALUE, messages)) if settings.asks_for("value") else [b""] * len(messages)),
+            Headers.of(headers_of(messages)) if settings.include_headers else None,
+        )
+
+    @cached_property
+    def bytes(self) -> int:
+        """About how much memory it takes."""
+        found = int(sizes(self.keys).sum() + sizes(self.values).sum()) + len(self.columns.rank) * RECORD_OVERHEAD
+        if self.headers is not None:
+            found += int(self.headers.sizes.sum()) + _HEADER_OVERHEAD * int(self.headers.counts.sum())
+        return found
+
+    @cached_property
+    def runs(self) -> tuple[Ints, Ints]:
+        """Where partitions follow each other: the rank and the first offset of each run of records."""
+        rank, offset, _, _ = self.columns
+        begins = np.concatenate([[0], np.flatnonzero(np.diff(rank)) + 1])
+        return rank[begins], offset[begins]
+
+    def only(self, which: Bools) -> "Part":
+        if which.all():
+            return self
+        headers = None if self.headers is None else self.headers.only(which)
+        return Part(self.columns.only(which), self.keys.take(which), self.values.take(which), headers)
+
+    def arrivals(self) -> Arrivals:
+        """What the records have besides their place in the order."""
+        return Arrivals(self.keys, self.values, self.columns.kind - 1, self.headers)
 
 
 class BatchBuilder:

@@ -29,8 +29,7 @@ from ...errors import DataLossError
 from ..clients.pools import PooledConsumer, ReadSettings
 from ..lookup.log import PartitionEvent, PartitionEvents, What
 from ..lookup.topics import recheck
-from .columns import Ints, counting
-from .fetched import Bools, Columns, FetchedRecords, Part
+from .columns import Bools, Columns, Headers, Ints, Part, Payloads, counting
 
 # A record without a timestamp that counts satisfies a bound without a time, and no other.
 _ANY_TIME = -3
@@ -122,6 +121,41 @@ class StretchProgress:
     def _counting(self, timestamp: Ints) -> Ints:
         return np.where(counting(timestamp, self._latest), timestamp, _NO_TIME)
 
+
+class FetchedRecords:
+    """The records of a slice in the order of their arrival."""
+
+    def __init__(self, settings: ReadSettings) -> None:
+        self._settings = settings
+        self.parts: list[Part] = []
+        self.records = 0
+        self.bytes = 0
+        self.lost: dict[TopicPartition, int] = {}
+
+    def take(self, part: Part) -> None:
+        if count := len(part.columns.rank):
+            self.parts.append(part)
+            self.records += count
+            self.bytes += part.bytes
+
+    def lose(self, partition: TopicPartition, offsets: int) -> None:
+        if offsets > 0:
+            self.lost[partition] = self.lost.get(partition, 0) + offsets
+
+    def joined(self) -> Part:
+        """All of them as one part."""
+        parts = self.parts or [Part.of([], _NO_COLUMNS, self._settings)]
+        if len(parts) == 1:
+            return parts[0]
+        return Part(
+            Columns(*map(np.concatenate, zip(*(part.columns for part in parts), strict=True))),
+            Payloads.joined([part.keys for part in parts]),
+            Payloads.joined([part.values for part in parts]),
+            Headers.joined([part.headers for part in parts if part.headers]) if parts[0].headers else None,
+        )
+
+
+_NO_COLUMNS: Final = Columns(*[np.empty(0, np.int64)] * 4)
 
 _BLINK: Final = 0.05
 _LEAST_ASKED: Final = 128

@@ -21,9 +21,8 @@ from ...errors import OrderViolationError, UnreachableError
 from ..clients.pools import MIB, PerProcess, ReadSettings, ReadTally, fetch_bytes, key_in, pooled_consumer, thin
 from ..lookup.log import KafkaLog
 from ..lookup.topics import check_topics
-from .columns import BatchBuilder, Ordered, arrange
-from .fetched import RECORD_OVERHEAD, FetchedRecords
-from .fetching import Fetch, OverBudget
+from .columns import RECORD_OVERHEAD, BatchBuilder, Ordered, arrange
+from .fetching import Fetch, FetchedRecords, OverBudget
 
 _log = logging.getLogger(__name__)
 
