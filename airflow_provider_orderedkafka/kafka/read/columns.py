@@ -218,32 +218,27 @@ _LAST_MILLISECOND = np.iinfo(np.int64).max // 1_000
 _ROW_BYTES = 64  # of a row, besides its key, value and headers
 
 _COLUMNS = {
-    "key": ("binary", pa.binary()),
-    "value": ("binary", pa.binary()),
-    "topic": ("string", pa.string()),
-    "partition": ("int", pa.int32()),
-    "offset": ("long", pa.int64()),
-    "timestamp": ("timestamp", _MOMENT),
-    "timestampType": ("int", pa.int32()),
-    "headers": ("array<struct<key:string,value:binary>>", HEADERS),
-    "order_time": ("timestamp", _MOMENT),
-    "late": ("boolean", pa.bool_()),
+    "key": pa.binary(),
+    "value": pa.binary(),
+    "topic": pa.string(),
+    "partition": pa.int32(),
+    "offset": pa.int64(),
+    "timestamp": _MOMENT,
+    "timestampType": pa.int32(),
+    "headers": HEADERS,
+    "order_time": _MOMENT,
+    "late": pa.bool_(),
 }
-"""The type of each column, in Spark's DDL and in Arrow."""
 
 
 def names(*, include_headers: bool) -> tuple[str, ...]:
     return tuple(name for name in _COLUMNS if include_headers or name != "headers")
 
 
-def columns(*, include_headers: bool) -> str:
-    return ", ".join(f"{name} {_COLUMNS[name][0]}" for name in names(include_headers=include_headers))
-
-
 def schema(*, include_headers: bool, only: Sequence[str] | None = None) -> Any:
     """The Arrow schema that Spark expects, of all columns or of those in `only`."""
     asked = names(include_headers=include_headers) if only is None else only
-    return pa.schema([(name, _COLUMNS[name][1]) for name in asked])
+    return pa.schema([(name, _COLUMNS[name]) for name in asked])
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,12 +25,15 @@ if TYPE_CHECKING:
     from .options import SourceOptions
 
 
+def source_schema(*, include_headers: bool) -> "StructType":
+    from ...kafka.read.columns import schema
+
+    return spark_schema(schema(include_headers=include_headers))
+
+
 def spark_columns(*, include_headers: bool) -> dict[str, str]:
     """The source's columns and their types, in Spark's notation."""
-    from ...kafka.read import columns
-
-    schema = spark_schema(columns.schema(include_headers=include_headers))
-    return {field.name: field.dataType.simpleString() for field in schema}
+    return {field.name: field.dataType.simpleString() for field in source_schema(include_headers=include_headers)}
 
 
 def asked_columns(schema: "StructType", *, include_headers: bool) -> tuple[str, ...] | None:

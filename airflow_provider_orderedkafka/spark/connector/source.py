@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 
 from ...compat.spark import check_read_stream, check_write_stream
 from .options import parse_options
-from .reading import asked_columns
+from .reading import asked_columns, source_schema
 
 NAME = "orderedkafka"
 
@@ -29,11 +29,9 @@ class OrderedKafkaDataSource(DataSource):
     def name(cls) -> str:
         return NAME
 
-    def schema(self) -> str:
+    def schema(self) -> StructType:
         """The columns of Spark's own connector, `order_time` and `late`."""
-        from ...kafka.read.columns import columns
-
-        return columns(include_headers=parse_options(self.options, stream=True).terms.include_headers)
+        return source_schema(include_headers=parse_options(self.options, stream=True).terms.include_headers)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         from .batch import OrderedKafkaReader
