@@ -16,7 +16,7 @@ from airflow_provider_orderedkafka.core.order.cuts import Bound, Floor, counts, 
 from airflow_provider_orderedkafka.core.order.planning import Planner, split
 from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 from airflow_provider_orderedkafka.kafka.clients.pools import PooledConsumer, ReadSettings
-from airflow_provider_orderedkafka.kafka.read.columns import Arrivals, BatchBuilder, Payloads, arrange
+from airflow_provider_orderedkafka.kafka.read.columns import BatchBuilder, Columns, Part, Payloads, arrange
 from airflow_provider_orderedkafka.kafka.read.fetching import Fetch, OverBudget, StretchProgress
 
 LATEST = 20
@@ -148,7 +148,8 @@ def test_batches_of_any_size_hold_each_payload_beside_its_record(arrived, batch_
     sizes = np.array([-1 if payload is None else len(payload) for payload in payloads], np.int64)
     held = Payloads(np.array([payload or b"" for payload in payloads] + [None], object)[:-1], sizes)
     ordered = arrange(slice_, rank, offset, timestamp)
-    builder = BatchBuilder(slice_, Arrivals(held, held, np.zeros(len(rank), np.int64), None), ordered)
+    part = Part(Columns(rank, offset, timestamp, np.ones(len(rank), np.int64)), held, held, None)
+    builder = BatchBuilder(slice_, part, ordered)
     batches = [builder.batch(rows) for rows in builder.spans(batch_bytes)]
     expected = {(r, o): payload for r, o, payload in zip(rank.tolist(), offset.tolist(), payloads, strict=True)}
     read = [row for batch in batches for row in batch.to_pylist()]

@@ -160,7 +160,7 @@ class Source(SimulatedKafka):
             if stretch.start.offset < log_start and not progress.finished()[rank]:
                 if settings.on_data_loss == "fail":
                     raise DataLossError(f"{stretch.partition.at(stretch.start.offset)} is gone")
-                catch.lose(stretch.partition, progress.gone_before(rank, log_start))
+                catch.lost += Counter({stretch.partition: progress.gone_before(rank, log_start)})
         come = [
             (rank, offset, time, 1)
             for rank, stretch in enumerate(slice_.stretches)

@@ -76,16 +76,12 @@ class ReadTally:
     read: Counter[TopicPartition] = field(default_factory=Counter)
     bytes: int = 0
     late: Counter[TopicPartition] = field(default_factory=Counter)
-    lost: dict[TopicPartition, int] = field(default_factory=dict)
+    lost: Counter[TopicPartition] = field(default_factory=Counter)
     beyond: int = 0
 
     @property
     def records(self) -> int:
         return self.read.total()
-
-    def lose(self, losses: Mapping[TopicPartition, int]) -> None:
-        for partition, count in losses.items():
-            self.lost[partition] = self.lost.get(partition, 0) + count
 
 
 Kept = TypeVar("Kept")

@@ -241,23 +241,13 @@ def schema(*, include_headers: bool, only: Sequence[str] | None = None) -> Any:
     return pa.schema([(name, _COLUMNS[name]) for name in asked])
 
 
-@dataclass(frozen=True, slots=True)
-class Arrivals:
-    """Besides their place in the order. `kind` is Spark's: 0 for create time, 1 for log append time, -1 for none."""
-
-    keys: Payloads
-    values: Payloads
-    kind: Ints
-    headers: Headers | None
-
-
 _KEY, _VALUE = Message.key, Message.value
 RECORD_OVERHEAD = 200  # of a record in memory, besides its key, value and headers
 _HEADER_OVERHEAD = 200  # ... and of a header, besides its name and value
 
 
 class Columns(NamedTuple):
-    """The integer columns of some records; `kind` is the timestamp type."""
+    """The integer columns of some records; `kind` is the timestamp type: Spark's is one less, -1 for none."""
 
     rank: Ints
     offset: Ints
@@ -311,26 +301,21 @@ class Part:
         headers = None if self.headers is None else self.headers.only(which)
         return Part(self.columns.only(which), self.keys.take(which), self.values.take(which), headers)
 
-    def arrivals(self) -> Arrivals:
-        """What the records have besides their place in the order."""
-        return Arrivals(self.keys, self.values, self.columns.kind - 1, self.headers)
-
 
 class BatchBuilder:
     """Builds the batches of one slice, with all columns or the requested ones."""
 
-    def __init__(self, slice_: Slice, arrivals: Arrivals, ordered: Ordered, only: Sequence[str] | None = None) -> None:
-        self.schema = schema(include_headers=arrivals.headers is not None, only=only)
-        self._arrivals = arrivals
+    def __init__(self, slice_: Slice, part: Part, ordered: Ordered, only: Sequence[str] | None = None) -> None:
+        self.schema = schema(include_headers=part.headers is not None, only=only)
+        self._part = part
         self._ordered = ordered
         partitions = [stretch.partition for stretch in slice_.stretches]
         self._all = partitions
         self._topics = pa.array([partition.topic for partition in partitions], pa.string())
         self._one_topic = partitions[0].topic if len({partition.topic for partition in partitions}) == 1 else None
         self._partitions = np.array([partition.partition for partition in partitions], np.int32)
-        sizes = np.maximum(arrivals.keys.sizes, 0) + np.maximum(arrivals.values.sizes, 0)
-        self._sizes = sizes[ordered.arrival]
-        headers = 0 if arrivals.headers is None else arrivals.headers.sizes[ordered.arrival]
+        self._sizes = (sizes(part.keys) + sizes(part.values))[ordered.arrival]
+        headers = 0 if part.headers is None else part.headers.sizes[ordered.arrival]
         self._row_bytes = self._sizes + headers + _ROW_BYTES
 
     def spans(self, batch_bytes: int) -> Iterator[slice]:
@@ -365,17 +350,17 @@ class BatchBuilder:
         return _MAKE[name](self, rows)
 
     def keys(self, rows: Which) -> Payloads:
-        return self._arrivals.keys.take(self._ordered.arrival[rows])
+        return self._part.keys.take(self._ordered.arrival[rows])
 
     def values(self, rows: Which) -> Payloads:
-        return self._arrivals.values.take(self._ordered.arrival[rows])
+        return self._part.values.take(self._ordered.arrival[rows])
 
     def _kinds(self, rows: Which) -> Any:
-        return pa.array(self._arrivals.kind[self._ordered.arrival[rows]].astype(np.int32))
+        return pa.array((self._part.columns.kind[self._ordered.arrival[rows]] - 1).astype(np.int32))
 
     def _headers(self, rows: Which) -> Any:
-        assert self._arrivals.headers is not None
-        return self._arrivals.headers.array(self._ordered.arrival[rows])
+        assert self._part.headers is not None
+        return self._part.headers.array(self._ordered.arrival[rows])
 
     def _topic(self, rows: Which) -> Any:
         rank = self._ordered.rank[rows]

@@ -11,7 +11,7 @@ the first one from its end bound on that satisfies that bound's time, or at its 
 only what arrives is judged, and what the log itself says of a partition's position.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -130,17 +130,13 @@ class FetchedRecords:
         self.parts: list[Part] = []
         self.records = 0
         self.bytes = 0
-        self.lost: dict[TopicPartition, int] = {}
+        self.lost: Counter[TopicPartition] = Counter()
 
     def take(self, part: Part) -> None:
         if count := len(part.columns.rank):
             self.parts.append(part)
             self.records += count
             self.bytes += part.bytes
-
-    def lose(self, partition: TopicPartition, offsets: int) -> None:
-        if offsets > 0:
-            self.lost[partition] = self.lost.get(partition, 0) + offsets
 
     def joined(self) -> Part:
         """All of them as one part."""
@@ -339,7 +335,7 @@ class Fetch:
             if self._settings.on_data_loss == "fail":
                 gone = f"{partition.at(position)} is gone, the log starts at {partition.at(start)}"
                 raise DataLossError(gone, **partition._asdict(), offset=position)
-            self._fetched.lose(partition, self._piece.gone_before(int(self._rank_in_piece[rank]), start))
+            self._fetched.lost += Counter({partition: self._piece.gone_before(int(self._rank_in_piece[rank]), start)})
             self._progress.gone_before(rank, start)
             self._events.progress()
         self._unassign([rank])

@@ -53,9 +53,9 @@ def read_slice(
         for piece, fetched in _pieces(slice_, fetching_settings, resplit):
             part = fetched.joined()
             ordered = arrange(piece, part.columns.rank, part.columns.offset, part.columns.timestamp)
-            builder = BatchBuilder(piece, part.arrivals(), ordered, settings.columns)
+            builder = BatchBuilder(piece, part, ordered, settings.columns)
             tally.beyond += _beyond(piece, ordered, builder)
-            tally.lose(fetched.lost)
+            tally.lost += fetched.lost
             for partition, count in fetched.lost.items():
                 _log.warning(
                     "%s: retention deleted %s offsets before they were read; reading goes on after", partition, count

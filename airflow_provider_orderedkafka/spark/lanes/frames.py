@@ -149,7 +149,7 @@ class ReadRecords:
             elsewhere += 0 if self.counters is None else misplaced(records, self.counters.placement)
             yield records
         if self.counters is not None:
-            lost = sum(tally.lost.values()) if landed is None else landed.lost(slice_, tally.lost)
+            lost = tally.lost.total() if landed is None else landed.lost(slice_, tally.lost)
             self.counters.add(number, tally, lost, elsewhere + tally.beyond)
             self.counters.spent.add(number, process_time_ns() - began)
 
