@@ -232,8 +232,31 @@ class LakeTable(ABC, Generic[LakeOutput]):
         return {row["key"]: row["value"] for row in self.sql(f"SHOW TBLPROPERTIES {self.name}").collect()}
 
     def settle(self, rows: "StructType") -> Columns:
-        """See that the table takes such rows, perhaps with new columns; `SettingError` if it does not."""
-        return settled(rows, self)
+        """See that the table takes such rows, as its `new_columns` says, whoever else is at it, at any time.
+
+        `SettingError` for what it is not to take, or cannot.
+        """
+        widened: list[str] = []
+        comment = f"added by orderedkafka for range {self.range_name}"  # so any attempt knows what the range has added
+        for left in reversed(range(TRIES + 1)):
+            there = self.schema()
+            members = list(compared(rows, there))
+            gaps = [member for member in members if not member.held]
+            _check(gaps, self)
+            if not gaps or self.output.new_columns == "ignore":
+                added: list[str] = [member.name for member in members if member.comment == comment]
+                return Columns((*added, *widened), tuple(gap.name for gap in gaps), there)
+            try:
+                for statement in alterations(gaps, self.name, f" COMMENT {literal(comment)}"):
+                    run_sql(self.sql, statement, self.output.of)
+                    _log.warning("%s: the rows have new columns: %s", self.output.of, statement)
+            except Exception as error:
+                if left <= 1:
+                    raise
+                _log.warning("%s: the table's columns are read again: %s", self.output.of, error)
+            else:
+                widened += [gap.name for gap in gaps if gap.there is not None]
+        raise TaskFailedError(f"{self.output.of}: other applications keep changing the table's columns: try again")
 
     def before_widening(self) -> str:
         """Statements that are needed before a column can be widened; empty if none is."""
@@ -277,34 +300,6 @@ class LakeTable(ABC, Generic[LakeOutput]):
     def sql(self, statement: str) -> "DataFrame":
         """Run a statement on the table as it is now."""
         return self.session.sql(statement)
-
-
-def settled(rows: "StructType", table: LakeTable[Any]) -> Columns:
-    """Have the table take such rows, as its `new_columns` says, whoever else is at it; may be called at any time.
-
-    `SettingError` for what it is not to take, or cannot.
-    """
-    widened: list[str] = []
-    comment = f"added by orderedkafka for range {table.range_name}"  # so any attempt knows what the range has added
-    for left in reversed(range(TRIES + 1)):
-        there = table.schema()
-        members = list(compared(rows, there))
-        gaps = [member for member in members if not member.held]
-        _check(gaps, table)
-        if not gaps or table.output.new_columns == "ignore":
-            added = [member.name for member in members if member.comment == comment]
-            return Columns((*added, *widened), tuple(gap.name for gap in gaps), there)
-        try:
-            for statement in alterations(gaps, table.name, f" COMMENT {literal(comment)}"):
-                run_sql(table.sql, statement, table.output.of)
-                _log.warning("%s: the rows have new columns: %s", table.output.of, statement)
-        except Exception as error:
-            if left <= 1:
-                raise
-            _log.warning("%s: the table's columns are read again: %s", table.output.of, error)
-        else:
-            widened += [gap.name for gap in gaps if gap.there is not None]
-    raise TaskFailedError(f"{table.output.of}: other applications keep changing the table's columns: try again")
 
 
 def _check(gaps: Sequence[Member], table: LakeTable[Any]) -> None:
