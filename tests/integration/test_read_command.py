@@ -10,7 +10,7 @@ import pytest
 from pyarrow import parquet
 from support.records import Record
 
-from airflow_provider_orderedkafka.kafka.write.rows import Source, Stamp
+from airflow_provider_orderedkafka.kafka.write.rows import Source, stamps
 from airflow_provider_orderedkafka.tools.cli import main
 
 BASE = 1_700_000_000_000
@@ -69,7 +69,7 @@ def test_bytes_that_are_no_text_come_in_base64(run, topics, records):
 def test_what_a_load_wrote_says_with_its_headers_from_where_it_is_and_why_it_is_a_dead_letter(run, topics, records):
     topic = topics.create()
     source = Source(("a",), *map(np.array, ([0, -1], [3, -1], [7, -1], [BASE, -1])))
-    placed, alone = Stamp("r1").headers(source, np.array([0, 0]))
+    placed, alone = stamps("r1", source, np.array([0, 0]))
     why = ("orderedkafka.error", b"too long\xff")
     headers = [[("orderedkafka", bytes(placed)), why], [("orderedkafka", bytes(alone))], [("orderedkafka", b"x")], []]
     records.produce(topic, [Record(b"v", BASE + n, headers=some) for n, some in enumerate(headers)])

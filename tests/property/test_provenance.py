@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 from airflow_provider_orderedkafka.errors import DocumentError, SettingError
 from airflow_provider_orderedkafka.kafka.provenance import HEADER, Provenance, range_prefix, read_provenance
-from airflow_provider_orderedkafka.kafka.write.rows import Source, Stamp
+from airflow_provider_orderedkafka.kafka.write.rows import Source, stamp_bytes, stamps
 
 longs = st.integers(0, 2**63 - 1)
 ids = st.text(min_size=1, max_size=60)
@@ -27,12 +27,12 @@ def source_of(*places):
 @given(ids, st.lists(st.tuples(ordinals, sources), min_size=1, max_size=5))
 def test_headers_of_many_rows_are_read_back_one_by_one(range_id, rows):
     numbers, places = zip(*rows, strict=True)
-    made = Stamp(range_id).headers(source_of(*places), np.array(numbers))
+    made = stamps(range_id, source_of(*places), np.array(numbers))
     for value, ordinal, (topic, partition, offset, time) in zip(made, numbers, places, strict=True):
         expected = Provenance(range_id, TopicPartition(topic, partition), offset, ordinal, time)
         assert read_provenance([("other", b"x"), (HEADER, value)]) == expected
         assert value.startswith(range_prefix(range_id))
-        assert len(HEADER) + len(value) <= Stamp(range_id).most_bytes
+        assert len(HEADER) + len(value) <= stamp_bytes(range_id)
 
 
 @given(ids, ids)
@@ -42,7 +42,7 @@ def test_no_range_is_taken_for_another(one, other):
 
 
 def test_a_row_without_a_source_says_so():
-    [value] = Stamp("r1").headers(Source.nowhere(1), np.array([0]))
+    [value] = stamps("r1", Source.nowhere(1), np.array([0]))
     found = read_provenance({HEADER: value})
     assert found == Provenance("r1", None, None, 0, 0)
     assert str(found) == "a row without a source (range r1)"
@@ -50,7 +50,7 @@ def test_a_row_without_a_source_says_so():
 
 def test_rows_with_and_without_a_source_may_come_together():
     source = Source(("a",), *map(np.array, ([0, -1], [3, -1], [9, -1], [5, 0])))
-    one, other = Stamp("r1").headers(source, np.array([1, 0]))
+    one, other = stamps("r1", source, np.array([1, 0]))
     assert read_provenance({HEADER: one}) == Provenance("r1", TopicPartition("a", 3), 9, 1, 5)
     assert read_provenance({HEADER: other}).source is None
 
@@ -63,7 +63,7 @@ def test_rows_with_and_without_a_source_may_come_together():
     ],
 )
 def test_provenance_prints_as_a_position(ordinal, said):
-    [value] = Stamp("r1").headers(source_of(("orders", 1, 17, 1_000)), np.array([ordinal]))
+    [value] = stamps("r1", source_of(("orders", 1, 17, 1_000)), np.array([ordinal]))
     assert str(read_provenance([(HEADER, bytes(value))])) == said
 
 

@@ -48,7 +48,7 @@ from airflow_provider_orderedkafka.core.progress import Progress
 from airflow_provider_orderedkafka.core.status import Backlog, BatchRow, RangeRow, Status
 from airflow_provider_orderedkafka.decoding.formats import Avro, Decode, Protobuf
 from airflow_provider_orderedkafka.job import Allow, Application, Job, Rows, Work
-from airflow_provider_orderedkafka.kafka.write.rows import Source, Stamp
+from airflow_provider_orderedkafka.kafka.write.rows import Source, stamps
 from airflow_provider_orderedkafka.loads import ledger, mirror
 from airflow_provider_orderedkafka.outputs import DeltaOutput, IcebergOutput, KafkaOutput, NewTopics
 from airflow_provider_orderedkafka.spark.connector.stream import StreamOffset
@@ -334,4 +334,4 @@ def headers() -> list[str]:
     """The header of a row that came from a record, and of one that came from none."""
     codes, partitions, places, times = np.array([(0, 2, 5, 1_769_860_800_000), (-1, -1, -1, 0)], np.int64).T
     source = Source(("refünds",), codes, partitions, places, times)
-    return [value.hex() for value in Stamp(RANGE.id).headers(source, np.array([70_000, 0]))]
+    return [value.hex() for value in stamps(RANGE.id, source, np.array([70_000, 0]))]

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from ...errors import UnknownTopicError
 from ..lookup.survey import Brokers
 from ..read.columns import Ints, nulls
-from .rows import EPOCH, MOST_HEADERS, NO_PARTITION, NOW, Rows, dictionary
+from .rows import EPOCH, MOST_HEADERS, NO_PARTITION, NOW, Rows, dictionary, stamp_bytes
 from .settings import OutputTopic, WriteSettings, look_up_outputs
 
 FORMAT_BYTES: Final = 100
@@ -25,9 +25,9 @@ Reason = Callable[[int], str]
 class Targets:
     """Those that are not known yet are looked up."""
 
-    def __init__(self, settings: WriteSettings, stamp_bytes: int = 0) -> None:
+    def __init__(self, settings: WriteSettings) -> None:
         self.settings = settings
-        self.stamp_bytes = stamp_bytes
+        self._stamp_bytes = 0 if settings.range_id is None else stamp_bytes(settings.range_id)
         self._known: dict[str, OutputTopic | None] = dict(settings.outputs)
         self._own_bound = int(settings.config.get("message.max.bytes", _NO_BOUND))
 
@@ -47,7 +47,7 @@ class Targets:
 
     def max_bytes(self, output: OutputTopic) -> int:
         """The maximum bytes of key, value and headers of a record."""
-        return min(output.max_bytes, self._own_bound) - FORMAT_BYTES - self.stamp_bytes
+        return min(output.max_bytes, self._own_bound) - FORMAT_BYTES - self._stamp_bytes
 
     def of(self, rows: Rows) -> "Aims":
         if self.settings.topic is not None:

@@ -23,6 +23,7 @@ from ..provenance import (
     HEADER,
     ORDINAL,
     SOURCE,
+    SOURCE_FIELDS,
     Provenance,
     SourceColumns,
     range_prefix,
@@ -55,12 +56,11 @@ class Source:
     @classmethod
     def of(cls, batch: Any, where: SourceColumns) -> "Source":
         """Read the positions from the struct `_source`, or from plain columns."""
-        names = ("topic", "partition", "offset", "order_time")
         if where == "struct":
             struct = batch.column(SOURCE)
             columns = dict(zip([field.name for field in struct.type], struct.flatten(), strict=True))
         else:
-            columns = {name: batch.column(name) for name in names}
+            columns = {name: batch.column(name) for name in SOURCE_FIELDS}
         encoded = columns["topic"].dictionary_encode()
         return cls(
             tuple(encoded.dictionary.to_pylist()),
@@ -99,30 +99,26 @@ _LONGEST_TOPIC: Final = 249
 _LAYOUT: Final = (("ordinal", ">i4"), ("partition", ">i4"), ("offset", ">i8"), ("time", ">i8"))
 
 
-@dataclass(frozen=True, slots=True)
-class Stamp:
-    """Makes the provenance headers of a range's rows, many at once."""
+def stamp_bytes(range_id: str) -> int:
+    """The most bytes that the provenance of a range's row takes."""
+    return len(HEADER) + len(range_prefix(range_id)) + AFTER_PREFIX.size + _LONGEST_TOPIC
 
-    range_id: str
 
-    @property
-    def most_bytes(self) -> int:
-        return len(HEADER) + len(range_prefix(self.range_id)) + AFTER_PREFIX.size + _LONGEST_TOPIC
-
-    def headers(self, source: Source, ordinals: Ints) -> list[bytes]:
-        prefix, topics = range_prefix(self.range_id), source.topic_names()
-        suffix = topics[0] if len(set(topics)) == 1 else b""
-        layout = np.dtype([("prefix", f"V{len(prefix)}"), *_LAYOUT] + [("topic", f"V{len(suffix)}")] * bool(suffix))
-        table = np.empty(len(ordinals), layout)
-        table["prefix"] = np.void(prefix)
-        if suffix:
-            table["topic"] = np.void(suffix)
-        table["ordinal"], table["partition"] = ordinals, source.partitions
-        table["offset"], table["time"] = source.offsets, source.times
-        fixed: list[bytes] = table.view(f"V{layout.itemsize}").tolist()
-        if suffix or not len(ordinals):
-            return fixed
-        return [head + topics[code] for head, code in zip(fixed, source.codes.tolist(), strict=True)]
+def stamps(range_id: str, source: Source, ordinals: Ints) -> list[bytes]:
+    """The provenance headers of a range's rows, made all at once."""
+    prefix, topics = range_prefix(range_id), source.topic_names()
+    suffix = topics[0] if len(set(topics)) == 1 else b""
+    layout = np.dtype([("prefix", f"V{len(prefix)}"), *_LAYOUT] + [("topic", f"V{len(suffix)}")] * bool(suffix))
+    table = np.empty(len(ordinals), layout)
+    table["prefix"] = np.void(prefix)
+    if suffix:
+        table["topic"] = np.void(suffix)
+    table["ordinal"], table["partition"] = ordinals, source.partitions
+    table["offset"], table["time"] = source.offsets, source.times
+    fixed: list[bytes] = table.view(f"V{layout.itemsize}").tolist()
+    if suffix or not len(ordinals):
+        return fixed
+    return [head + topics[code] for head, code in zip(fixed, source.codes.tolist(), strict=True)]
 
 
 class Ordinals:
@@ -247,19 +243,21 @@ class Rows:
         topic = source.topics[int(source.codes[index])]
         return TopicPartition(topic, int(source.partitions[index])), int(source.offsets[index])
 
-    def stamps(self, stamp: Stamp) -> list[bytes]:
-        return stamp.headers(Source.nowhere(len(self)) if self.source is None else self.source, self.ordinals)
+    def stamps(self, range_id: str | None) -> list[bytes] | None:
+        if range_id is None:
+            return None
+        return stamps(range_id, Source.nowhere(len(self)) if self.source is None else self.source, self.ordinals)
 
 
-def columns_of(rows: Rows, topic: str | None, stamps: list[bytes] | None, describe: Callable[..., str]) -> Chunk:
-    """The rows as columns of Python values; `topic` overrides their own."""
+def columns_of(rows: Rows, settings: WriteSettings, partitions: list[int], describe: Callable[..., str]) -> Chunk:
+    """The rows as columns of Python values; a topic in the settings overrides their own."""
     return Chunk(
-        topics=[topic] * len(rows) if topic is not None else rows.topics.to_pylist(),
+        topics=[settings.topic] * len(rows) if settings.topic is not None else rows.topics.to_pylist(),
         values=as_list(rows.values),
         keys=as_list(rows.keys) if rows.keys is not None else [None] * len(rows),
-        partitions=rows.partitions.tolist() if rows.partitions is not None else [NO_PARTITION] * len(rows),
+        partitions=partitions,
         timestamps=sendable(rows.timestamps).tolist(),
-        headers=header_column(rows.headers, stamps, len(rows)),
+        headers=header_column(rows.headers, rows.stamps(settings.range_id), len(rows)),
         describe=describe,
     )
 

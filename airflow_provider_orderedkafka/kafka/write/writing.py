@@ -42,7 +42,7 @@ from ..provenance import ERROR_HEADER, HEADER, SEQUENCE
 from ..read.columns import Ints, Records, as_array, as_list, nulls, sizes
 from .faults import Targets, find_faults
 from .producer import Chunk, Deliveries, PooledProducer, producer_config
-from .rows import MOST_HEADERS, NO_PARTITION, NOW, Rows, Stamp, columns_of, header_lists, sendable, without_provenance
+from .rows import MOST_HEADERS, NO_PARTITION, NOW, Rows, columns_of, header_lists, sendable, without_provenance
 from .settings import Column, OutputTopic, WriteSettings, Written, check_columns, look_up_outputs, with_limits
 from .turns import Transaction
 
@@ -95,12 +95,10 @@ class _Task:
     written: Written = field(default_factory=Written)
     deliveries: Deliveries = field(default_factory=Deliveries)
     last: int = -1
-    stamp: Stamp | None = field(init=False)
     targets: Targets = field(init=False)
 
     def __post_init__(self) -> None:
-        self.stamp = None if self.settings.range_id is None else Stamp(self.settings.range_id)
-        self.targets = Targets(self.settings, 0 if self.stamp is None else self.stamp.most_bytes)
+        self.targets = Targets(self.settings)
 
     def take(self, batch: Any) -> None:
         """Write a batch's rows, the faulty ones as dead letters."""
@@ -129,12 +127,10 @@ class _Task:
             )
 
     def _send(self, rows: Rows) -> None:
-        stamps = None if self.stamp is None else rows.stamps(self.stamp)
-        chunk = columns_of(rows, self.settings.topic, stamps, partial(self._describe, rows, self.written.seen))
-        settings = self.settings
+        settings, describe = self.settings, partial(self._describe, rows, self.written.seen)
         counts = self.targets.of(rows).each(lambda output: settings.partitions.get(output.name, 0), 0)
         given = np.full(len(rows), NO_PARTITION) if rows.partitions is None else rows.partitions
-        chunk = replace(chunk, partitions=placed(rows, given, counts, settings))
+        chunk = columns_of(rows, settings, placed(rows, given, counts, settings), describe)
         self.producer.send(chunk, self.deliveries)
         topics = {self.settings.topic: len(rows)} if self.settings.topic is not None else Counter(chunk.topics)
         self.written += Written(rows=len(rows), bytes=int(rows.sizes().sum()), by_topic=topics)
@@ -161,7 +157,7 @@ class _Task:
                 f"hand, the option deadLetterTopic of df.write",
                 **({} if place is None else {**place[0]._asdict(), "offset": place[1]}),
             )
-        stamps = None if self.stamp is None else rows.stamps(self.stamp)
+        stamps = rows.stamps(self.settings.range_id)
         chunk = dead_letters(rows, faults, output, self.targets.max_bytes(output), stamps)
         count = np.full(len(rows), self.settings.partitions.get(output.name, 0))
         places = placed(rows, np.full(len(rows), NO_PARTITION), count, self.settings)
