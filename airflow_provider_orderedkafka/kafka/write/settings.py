@@ -25,7 +25,7 @@ from ..clients.answers import DEADLINE, DENIED, Patience, check_allowed, gather
 from ..clients.pools import admin
 from ..lookup.survey import Kafka
 from ..lookup.topics import discover
-from ..provenance import ERROR, ORDINAL, SEQUENCE, SOURCE, SourceColumns, range_prefix
+from ..provenance import ERROR, ORDINAL, SEQUENCE, SOURCE, SOURCE_FIELDS, SourceColumns, range_prefix
 from .producer import PooledProducer, lend, producer_config
 from .turns import Transaction, Turn
 
@@ -196,7 +196,6 @@ Keyless = Literal["in runs", "one by one"]
 Lend = Callable[[Mapping[str, str]], AbstractContextManager[PooledProducer]]
 
 HEADERS_TYPE: Final = "array<struct<key:string,value:binary>>"
-SOURCE_TYPE: Final = "struct<topic:string,partition:int,offset:bigint,order_time:timestamp>"
 
 _PAYLOAD: Final = ("binary", "string")
 _ALLOWED: Final[dict[str, tuple[str, ...]]] = {
@@ -208,7 +207,8 @@ _ALLOWED: Final[dict[str, tuple[str, ...]]] = {
     "timestamp": ("timestamp",),
     ERROR: ("string",),
 }
-_SOURCE_FIELDS: Final = {"topic": "string", "partition": "int", "offset": "bigint", "order_time": "timestamp"}
+_SOURCE_FIELDS: Final = dict(zip(SOURCE_FIELDS, ("string", "int", "bigint", "timestamp"), strict=True))
+SOURCE_TYPE: Final = f"struct<{','.join(f'{name}:{kind}' for name, kind in _SOURCE_FIELDS.items())}>"
 
 Column = tuple[str, str]
 """A column's name, and Spark's `simpleString` of its type."""
@@ -343,7 +343,7 @@ def source_of(columns: Sequence[Column]) -> SourceColumns | None:
     types = _by_name(columns)
     if SOURCE in types:
         return "struct"
-    return "columns" if {"topic", "partition", "offset", "order_time"} <= set(types) else None
+    return "columns" if types.keys() >= _SOURCE_FIELDS.keys() else None
 
 
 def _by_name(columns: Sequence[Column]) -> dict[str, str]:

@@ -39,12 +39,12 @@ from ...core.pacing import Pace, Since, WayOut
 from ...errors import SettingError
 from ...kafka.lookup.survey import NOWHERE, Brokers, Kafka, compared, marked, resolve, survey
 from ...kafka.lookup.topics import show_place
+from ...kafka.provenance import SOURCE_FIELDS
 from .options import SourceOptions
 from .reading import read_batches, read_settings
 
 _log = logging.getLogger(__name__)
 
-_PLACE: Final = ("topic", "partition", "offset", "order_time")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 INITIAL: Final = {"initial": True, "version": 1}
@@ -253,7 +253,7 @@ class Stream:
         if limit is None:
             return end
         left = limit - (at.rows or 0)
-        settings = replace(read_settings(self._options, end.isolation, end.topics), columns=_PLACE)
+        settings = replace(read_settings(self._options, end.isolation, end.topics), columns=SOURCE_FIELDS)
         for slice_ in self.slices(at, end):
             for batch in read_batches(slice_, settings):
                 if batch.num_rows >= left:

@@ -95,7 +95,7 @@ class Engine:
         from pyspark.sql import functions as f
 
         ordinal = f.col(ORDINAL) if ORDINAL in frame.columns else f.lit(0)
-        fields = [f.col(f"{SOURCE}.{name}").alias(name) for name in ("topic", "partition", "offset")]
+        fields = [f.col(f"{SOURCE}.{name}").alias(name) for name in SOURCE_FIELDS[:-1]]
         of_batch = [f.lit(range_name).alias("range_id"), f.lit(batch).cast("long").alias("batch")]
         further = [column.alias(name) for name, column in (more or {}).items()]
         return frame.withColumn(IDENTITY, f.struct(*of_batch, *fields, ordinal.cast("int").alias("ordinal"), *further))

@@ -176,7 +176,7 @@ def _same_record(batch: RecordBatch) -> RecordBatch:
     if not batch.num_rows:
         return batch
     same = None
-    for name in ("topic", "partition", "offset"):
+    for name in SOURCE_FIELDS[:-1]:
         column = batch.column(name)
         equal = pc.equal(column, column[-1])
         same = equal if same is None else pc.and_(same, equal)

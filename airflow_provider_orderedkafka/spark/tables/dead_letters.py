@@ -17,7 +17,7 @@ from ...core.commits import name_of
 from ...core.documents import Ends
 from ...core.next_range import check_bad
 from ...core.order.positions import TopicPartition
-from ...kafka.provenance import ORDINAL
+from ...kafka.provenance import ORDINAL, SOURCE_FIELDS
 from ...kafka.replay.landed import Landed
 from ..lanes.engine import Engine
 from ..lanes.frames import RangeFrames
@@ -28,9 +28,6 @@ from .table_formats import DeltaTable, IcebergTable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-
-PLACE = ("topic", "partition", "offset")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +112,7 @@ class DeadLetters:
 
 
 def _places(rows: "DataFrame") -> list[Place]:
-    return [(row.topic, row.partition, row.offset) for row in rows.select(*PLACE).collect()]
+    return [(row.topic, row.partition, row.offset) for row in rows.select(*SOURCE_FIELDS[:3]).collect()]
 
 
 def landed_at(places: Iterable[Place]) -> Landed:
