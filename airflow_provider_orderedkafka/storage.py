@@ -79,10 +79,7 @@ class LocalState:
 
     def __init__(self, base: Path) -> None:
         self._base = base
-
-    @property
-    def location(self) -> str:
-        return str(self._base)
+        self.location = str(base)
 
     def put(self, name: str, text: str) -> None:
         """Its folder is made where it is missing."""
@@ -225,14 +222,10 @@ class ObjectState:
     """Documents under `base` on this file system; `location` is what people call it."""
 
     def __init__(self, location: str, filesystem: Any, base: str) -> None:
-        self._location = location.rstrip("/")
+        self.location = location.rstrip("/")
         self._files = filesystem
         self._base = base.rstrip("/")
         self._tried = False
-
-    @property
-    def location(self) -> str:
-        return self._location
 
     def put(self, name: str, text: str) -> None:
         self._check_kind()
@@ -283,7 +276,7 @@ class ObjectState:
         protocols = {protocol} if isinstance(protocol, str) else set(protocol)
         if not protocols & PRECONDITIONS:
             raise SettingError(
-                f"documents cannot be kept at {self._location!r}: on {'/'.join(sorted(protocols))}, two writers at the "
+                f"documents cannot be kept at {self.location!r}: on {'/'.join(sorted(protocols))}, two writers at the "
                 "same moment would both succeed. Name a location in S3, Google's or Azure's object store, or a folder "
                 "that all machines share"
             )
@@ -301,7 +294,7 @@ class ObjectState:
                 self.delete(probe)
         if both:
             raise SettingError(
-                f"the store of {self._location!r} ignores preconditions, so two writers could both create the same "
+                f"the store of {self.location!r} ignores preconditions, so two writers could both create the same "
                 "object. Use a release of the store that knows If-None-Match, or name another location"
             )
         self._tried = True
@@ -315,7 +308,7 @@ class ObjectState:
             raise
         except Exception as error:
             reason = (str(error) or type(error).__name__).splitlines()[0]
-            raise failure(action, join(self._location, name), reason) from error
+            raise failure(action, join(self.location, name), reason) from error
 
     def _path(self, name: str) -> str:
         return join(self._base, name) if name else self._base

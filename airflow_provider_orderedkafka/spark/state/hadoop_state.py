@@ -56,7 +56,7 @@ class HadoopState:
 
     def __init__(self, location: str, gateway: Any, configuration: Any) -> None:
         """`SettingError` for a location that Spark has nothing for, or that will not let it in."""
-        self._location = self._root = location.rstrip("/")
+        self.location = self._root = location.rstrip("/")
         self._gateway = gateway
         self._tried = False
         self._scheme, server = urlsplit(location)[:2]
@@ -81,10 +81,6 @@ class HadoopState:
         if session is None:
             raise SettingError(f"the location {location!r} is not on local disk: it can only be read where Spark runs")
         return cls(location, gateway(session), hadoop_configuration(session))
-
-    @property
-    def location(self) -> str:
-        return self._location
 
     def put(self, name: str, text: str) -> None:
         path = self._path(name)
@@ -178,7 +174,7 @@ class HadoopState:
         except (Py4JError, PySparkException) as error:
             if (way_out := next(filter(None, map(REFUSALS.get, _kinds(error))), None)) is not None:
                 raise SettingError(
-                    f"the location {self._location!r} cannot be reached ({_cause(error)}): {way_out}"
+                    f"the location {self.location!r} cannot be reached ({_cause(error)}): {way_out}"
                 ) from error
 
     def _instead(self, scheme: str) -> str:
@@ -198,7 +194,7 @@ class HadoopState:
         try:
             if not able or (self._created(probe, "1") and self._created(probe, "2")):
                 raise SettingError(
-                    f"the location {self._location!r} cannot hold documents: two writers could create the same one at "
+                    f"the location {self.location!r} cannot hold documents: two writers could create the same one at "
                     "once. Use gs://, abfss:// or hdfs://; or s3a:// with hadoop-aws 3.4.2 or newer, "
                     "fs.s3a.create.conditional.enabled and a store that heeds If-None-Match"
                 )
