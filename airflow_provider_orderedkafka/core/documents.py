@@ -429,4 +429,4 @@ class Uncertain(Document):
 class Boundaries(Document):
     """The times of all boundaries, the last decided last: a store cannot list its keys."""
 
-    times: tuple[int, ...]
+    times: tuple[int, ...] = ()

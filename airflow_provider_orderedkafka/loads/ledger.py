@@ -131,8 +131,7 @@ class LedgerStore:
 
     def add_job(self, job: Job) -> None:
         """Store a job, before a range points at it; forget those that none of the kept ranges can have."""
-        before = self._read(Jobs, "jobs")
-        keys = () if before is None else before.keys
+        keys = (self._read(Jobs, "jobs") or Jobs()).keys
         if keys[-1:] == (job.key,):
             return
         if job.key not in keys:
@@ -172,7 +171,7 @@ class LedgerStore:
     def name_ended(self, key: str, kept: int) -> None:
         """Put a claim last; forget the oldest beyond `kept` that are not open, with their ranges."""
         before = self._read(Claims, "claims")
-        keys = () if before is None else before.keys
+        keys = (before or Claims()).keys
         if keys[-1:] == (key,) and len(keys) <= kept:
             return
         keys = (*(each for each in keys if each != key), key)
@@ -244,8 +243,7 @@ class LedgerStore:
         return tuple(sorted(self._named()))
 
     def _named(self) -> tuple[int, ...]:
-        found = self._read(Boundaries, "boundaries")
-        return () if found is None else found.times
+        return (self._read(Boundaries, "boundaries") or Boundaries()).times
 
     def name_boundary(self, time: int, kept: int) -> None:
         """Add a time to the boundaries; forget those that are neither among the `kept` latest nor the last decided."""
