@@ -177,22 +177,22 @@ def _named(text: str, name: str) -> Named:
     return Named(topics)
 
 
-def subscription_of(topics: object, name: str = "topics") -> Subscription:
+def subscription_of(topics: object) -> Subscription:
     """What topics in Python mean; a `SettingError` says what is wrong with them."""
     if isinstance(topics, re.Pattern) and isinstance(topics.pattern, str):
-        return _matching(_with_flags(topics), name)
+        return _matching(_with_flags(topics), "topics")
     if isinstance(topics, Mapping):
-        return _assigned_of(topics, name)
+        return _assigned_of(topics, "topics")
     listed = (topics,) if isinstance(topics, str) else topics
     if not listed or not isinstance(listed, Iterable):
         raise SettingError(
-            f"{name!r} must be names of topics, such as ['orders'], re.compile('orders-.*'), or partitions by topic, "
+            "'topics' must be names of topics, such as ['orders'], re.compile('orders-.*'), or partitions by topic, "
             f"such as {{'orders': [0, 1]}}, found {topics!r}"
         )
     wrong = [topic for topic in listed if not is_topic_name(topic)]
     if wrong:
         raise SettingError(
-            f"{name!r}: {wrong[0]!r} cannot be a topic's name; {TOPIC_NAMES}; a pattern is re.compile('orders-.*')"
+            f"'topics': {wrong[0]!r} cannot be a topic's name; {TOPIC_NAMES}; a pattern is re.compile('orders-.*')"
         )
     return Named(tuple(sorted(set(listed))))
 
