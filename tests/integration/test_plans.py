@@ -106,7 +106,7 @@ def in_python(kind):
 def test_what_goes_row_by_row_keeps_the_order(rows, transform, at_most_one):
     frame = rows(transform)
     facts = read_plan(frame)
-    assert (facts.ordered, facts.trusted, facts.joins) == (True, True, False), facts
+    assert (facts.disordered, facts.untrusted, facts.joins) == (None, None, False)
     assert facts.at_most_one == at_most_one
     found = positions(frame)
     assert found == sorted(found)
@@ -130,7 +130,7 @@ def test_what_goes_row_by_row_keeps_the_order(rows, transform, at_most_one):
 def test_a_join_with_a_broadcast_table_keeps_the_order_and_may_give_a_row_for_each_match(spark, rows, join, joins):
     frame = rows(lambda records: join(records, keys(spark, 1, 2, 2, 3, 5)))
     facts = read_plan(frame)
-    assert (facts.ordered, facts.trusted) == (True, True), facts
+    assert (facts.disordered, facts.untrusted) == (None, None)
     assert (facts.joins, facts.at_most_one) == (joins, not joins)
     found = positions(frame)
     assert found == sorted(found) != []
@@ -166,7 +166,7 @@ def test_a_join_with_a_broadcast_table_keeps_the_order_and_may_give_a_row_for_ea
 )
 def test_a_join_whose_rows_do_not_follow_the_records_is_refused(spark, rows, join, said):
     facts = read_plan(rows(lambda records: join(records, keys(spark, *range(200)))))
-    assert not facts.trusted
+    assert facts.untrusted
     otherwise = "ask for none"
     with pytest.raises(SettingError, match=naming(f"{said} ... ; or {otherwise}")):
         facts.check_ordered(otherwise)
@@ -200,7 +200,7 @@ def test_a_join_whose_rows_do_not_follow_the_records_is_refused(spark, rows, joi
 )
 def test_what_is_not_known_to_keep_the_order_is_named_with_the_way_out(rows, transform, said):
     facts = read_plan(rows(transform))
-    assert not facts.trusted
+    assert facts.untrusted
     assert not facts.at_most_one
     with pytest.raises(SettingError, match=naming(f"{said} ... {plans.OTHER_WAYS.get(said, '')}")):
         facts.check_ordered("ask for none")
@@ -208,7 +208,7 @@ def test_what_is_not_known_to_keep_the_order_is_named_with_the_way_out(rows, tra
 
 def test_a_coalesce_loses_the_order_and_makes_the_same_rows_each_time(rows):
     facts = read_plan(rows(lambda records: records.coalesce(2)))
-    assert (facts.ordered, facts.trusted, facts.at_most_one) == (False, True, True)
+    assert (facts.untrusted, facts.at_most_one) == (None, True)
     assert "Coalesce 2" in facts.disordered
     assert plans.OTHER_WAYS["Coalesce"] in facts.disordered
 
@@ -224,7 +224,7 @@ def test_a_coalesce_loses_the_order_and_makes_the_same_rows_each_time(rows):
 )
 def test_rows_that_are_chosen_by_chance_are_in_order_and_not_known_again(rows, transform, at_most_one):
     facts = read_plan(rows(transform))
-    assert (facts.ordered, facts.trusted, facts.at_most_one) == (True, False, at_most_one)
+    assert (facts.disordered, facts.at_most_one) == (None, at_most_one)
     assert facts.untrusted.startswith(("Sample", "Filter"))
 
 
@@ -233,7 +233,7 @@ def test_records_that_are_read_twice_are_not_known_again(rows):
         return frame.join(f.broadcast(frame.groupBy("key").count()), "key")
 
     facts = read_plan(rows(with_count))
-    assert (facts.ordered, facts.untrusted) == (True, "the records are read 2 times in one plan")
+    assert (facts.disordered, facts.untrusted) == (None, "the records are read 2 times in one plan")
 
 
 def test_a_decoded_record_gives_one_row_and_an_arrow_transform_may_give_several(spark, loaded, config):
@@ -248,9 +248,9 @@ def test_a_decoded_record_gives_one_row_and_an_arrow_transform_may_give_several(
 def test_another_frame_than_the_records_is_no_frame_of_theirs(spark, rows):
     facts = read_plan(spark.range(10))
     assert "Range" in facts.disordered
-    assert not facts.trusted
-    assert read_any_plan(spark.range(10)).ordered
-    assert read_plan(rows(lambda records: records.where("offset < 5"))).ordered
+    assert facts.untrusted
+    assert read_any_plan(spark.range(10)).disordered is None
+    assert read_plan(rows(lambda records: records.where("offset < 5"))).disordered is None
 
 
 @pytest.mark.parametrize("writers", [1, 3])
@@ -260,10 +260,11 @@ def test_the_rows_before_they_were_dealt_are_looked_at_below_their_number(rows, 
         return distributed(frame, by, writers, partitions).select(SEQUENCE).mapInArrow(lambda rows: rows, "rows long")
 
     facts = read_plan(written(rows(lambda records: records.where("offset > 3"))), below=SEQUENCE)
-    assert (facts.ordered, facts.trusted, facts.at_most_one) == (True, True, True), facts
+    assert (facts.disordered, facts.untrusted, facts.at_most_one) == (None, None, True)
     for lossy in (lambda records: records.repartition(2), lambda records: records.sortWithinPartitions("key")):
         facts = read_plan(written(rows(lossy)), below=SEQUENCE)
-        assert (facts.ordered, facts.trusted) == (False, False)
+        assert facts.disordered
+        assert facts.untrusted
 
 
 @since(4, 0)
@@ -276,7 +277,7 @@ def test_a_frame_of_the_source_is_its_own_records(spark, loaded, config):
         .option("subscribe", topic)
         .load()
     )
-    assert read_any_plan(several(read.where("partition > 0"))).ordered
+    assert read_any_plan(several(read.where("partition > 0"))).disordered is None
     table = keys(spark, *range(200))
-    assert read_any_plan(read.join(f.broadcast(table), "key")).ordered
+    assert read_any_plan(read.join(f.broadcast(table), "key")).disordered is None
     assert plans.BROADCAST_THE_OTHER in read_any_plan(table.join(f.broadcast(read), "key")).disordered

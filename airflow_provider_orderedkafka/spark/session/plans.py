@@ -100,16 +100,6 @@ class PlanFacts:
     disordered: str | None = None
     untrusted: str | None = None
 
-    @property
-    def ordered(self) -> bool:
-        """Whether the rows keep the order of the records."""
-        return self.disordered is None
-
-    @property
-    def trusted(self) -> bool:
-        """Whether each row can be identified by the record that it came from."""
-        return self.untrusted is None
-
     def check_ordered(self, otherwise: str) -> None:
         """Raise if the rows do not keep the order; `otherwise` says how to do without it."""
         if self.disordered is not None:
@@ -145,13 +135,13 @@ def made_where_read(frame: "DataFrame") -> bool:
     top = executed_plan(frame)
     nodes = list(_all(top))
     alone = all(len(children(node)) <= 1 and not has_subqueries(node) for node in nodes)
-    return alone and _facts(top, _reads_range).ordered
+    return alone and _facts(top, _reads_range).disordered is None
 
 
 def _facts(top: Node, reads: Reads) -> PlanFacts:
     found = _read(top, reads)
     times = sum(map(reads, _all(top)))
-    if found.trusted and times > 1 and reads is not _is_leaf:
+    if found.untrusted is None and times > 1 and reads is not _is_leaf:
         return replace(found, untrusted=f"the records are read {times} times in one plan")
     return found
 
