@@ -124,7 +124,7 @@ def _letter_table(
         raise SettingError(f"dead letters cannot go to {named.of} itself: they have other columns; name another table")
     table: Any = TABLES[type(named)](frames, named, arguments.checkpoint)
     found = DeadLetterTable(table, name_at(arguments.checkpoint, frames.loaded.id), frames.engine)
-    table.prepare(found.rows(frames.bad, 1))
+    table.prepare(found.rows(frames.bad(), 1))
     return DeadLetters(frames, found)
 
 

@@ -280,14 +280,11 @@ class RangeFrames:
         """The transform's rows for no records, to look at their plan."""
         return self._rows((), self.making)
 
-    @property
-    def bad(self) -> "DataFrame":
-        """The bad ones of no records, to look at their columns."""
-        return self._bad(())
-
-    def bad_of_batch(self, batch: Batch) -> "DataFrame":
-        """The bad records of a batch, as the dead letters that they are, with `_error`."""
-        return self._bad(self._packed(batch))
+    def bad(self, batch: Batch | None = None) -> "DataFrame":
+        """The bad records of a batch, as the dead letters that they are, with `_error`; by default of no records."""
+        none = pa.RecordBatch.from_pylist([], self._records_schema().append(pa.field(ERROR, pa.string())))
+        packed = () if batch is None else self._packed(batch)
+        return self._frame(ReadBad(packed, self.read, self.making), whole_records(none).schema)
 
     def made_columns(self, sampled: "Sequence[RecordBatch]" = ()) -> Any:
         """The columns of rows, by a sample of the records or by no records."""
@@ -311,10 +308,6 @@ class RangeFrames:
         if self.transform is None:
             return sourced
         return _transformed(self.transform, sourced)
-
-    def _bad(self, packed: Sequence[bytes]) -> "DataFrame":
-        none = pa.RecordBatch.from_pylist([], self._records_schema().append(pa.field(ERROR, pa.string())))
-        return self._frame(ReadBad(packed, self.read, self.making), whole_records(none).schema)
 
     def _packed(
         self, batch: Batch, slices: Sequence[Slice] | None = None, landed: Sequence[Landed] = ()

@@ -99,7 +99,7 @@ class DeadLetters:
 
     def write(self, batch: Batch, note: Note, there: Landed) -> Landed:
         """Write those of a batch that are not `there` yet, unless they are too many; return all that are there now."""
-        bad = missing(self.frames.bad_of_batch(batch), there, "one", self.frames.engine.counter()).persist()
+        bad = missing(self.frames.bad(batch), there, "one", self.frames.engine.counter()).persist()
         try:
             found = {(partition.topic, partition.partition, offset) for partition, offset, _ in there}
             places = _places(bad)
