@@ -9,6 +9,7 @@ from ..context import books_of, fails, ledger_asset, now_ms, skip, with_assets
 from ..core.documents import Report
 from ..core.notation.secrets import masked
 from ..core.notation.spelling import arguments
+from ..core.status import AuditRow
 from ..errors import LifecycleError
 from ..hooks.submission import SparkSubmit
 from ..load import OrderedLoad
@@ -49,7 +50,8 @@ class AuditOffsetRangeOperator(BaseOperator):
 
     template_fields: Sequence[str] = ("range_id", "checkpoint")
     ui_color = "#ece2f0"
-    _checks: lineage.Checks | None = None
+    _flow: lineage.Flow | None = None
+    _row: AuditRow | None = None
 
     @arguments(**ELSEWHERE)
     def __init__(
@@ -70,9 +72,9 @@ class AuditOffsetRangeOperator(BaseOperator):
     @fails
     def execute(self, context: "Context") -> None:
         found = self._audited(context)
+        self._row = row = found.ranges[0].row(now_ms())
         self.log.info("%s: %s", self.load.name, found.text)
         context["ti"].xcom_push(key="audit", value=found.to_json())
-        row = found.ranges[0].row(now_ms())
         status.audited(context, self.load, self.range_id, row)
         if row.verdict == "unknown":
             skip(context, row.said)
@@ -81,7 +83,7 @@ class AuditOffsetRangeOperator(BaseOperator):
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:  # noqa: ARG002 - OpenLineage's signature
         """What was read, and for the output what was found in it; the same where the task fails or is skipped."""
-        return lineage.checked(self._checks)
+        return lineage.checked(self._flow, self._row)
 
     get_openlineage_facets_on_failure = get_openlineage_facets_on_complete
 
@@ -98,8 +100,7 @@ class AuditOffsetRangeOperator(BaseOperator):
         known = () if report.range.upsert is None else reports_at(self._root).values()
         found = audit({report.range_id: report}, Clusters(source, output), known=known)
         if job is not None:
-            flow = flow_of(self.load, books.range(self.range_id), job, self.spark.conn_id, report)
-            self._checks = lineage.Checks(flow, found.ranges[0].row(now_ms()))
+            self._flow = flow_of(self.load, books.range(self.range_id), job, self.spark.conn_id, report)
         return found
 
     @property

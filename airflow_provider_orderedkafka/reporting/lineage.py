@@ -48,22 +48,16 @@ def facets(flow: Flow | None) -> Any:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Checks:
-    flow: Flow
-    audit: AuditRow
-
-
-def checked(found: Checks | None) -> Any:
+def checked(flow: Flow | None, audit: AuditRow | None) -> Any:
     """The lineage of an audit: it reads source and output, and asserts of the output that nothing is wrong with it."""
     from airflow.providers.common.compat.openlineage.facet import InputDataset
     from airflow.providers.openlineage.extractors import OperatorLineage
 
-    if found is None:
+    if flow is None or audit is None:
         return OperatorLineage()
-    facets = {"dataQualityAssertions": _assertions(found.audit)}
-    written = (InputDataset(namespace=space, name=name, inputFacets=facets) for space, name in _places(found.flow))
-    return OperatorLineage(inputs=[*_read(found.flow), *written])
+    facets = {"dataQualityAssertions": _assertions(audit)}
+    written = (InputDataset(namespace=space, name=name, inputFacets=facets) for space, name in _places(flow))
+    return OperatorLineage(inputs=[*_read(flow), *written])
 
 
 def _assertions(audit: AuditRow) -> Any:
