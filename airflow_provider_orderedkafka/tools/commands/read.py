@@ -115,14 +115,15 @@ def _usual(output: Path | None) -> str:
 
 def _batches(arguments: argparse.Namespace) -> "Batches":
     from ...decoding.formats import Decode
-    from ...reader import read
+    from ...reader import around, read
 
     servers = _servers(arguments)
     place: dict[str, Any] = {"start": arguments.start, "end": arguments.end}
     columns = None if arguments.columns is None else [name.strip() for name in arguments.columns.split(",")]
     if arguments.around is not None:
+        record = _named_record(arguments)
         _check_around(arguments, columns)
-        place = dict(zip(("start", "end"), _window(servers, arguments), strict=True))
+        place["start"], place["end"] = around(servers, _topics(arguments), record, arguments.limit or AROUND)
     return read(
         servers,
         _topics(arguments),
@@ -188,18 +189,23 @@ def _settings(path: Path) -> dict[str, Any]:
 
 
 def _limited(batches: "Iterable[RecordBatch]", most: int | None) -> "Iterator[RecordBatch]":
-    left = most
     for batch in batches:
-        yield batch if left is None else batch.slice(0, left)
-        if left is not None:
-            left -= batch.num_rows
-            if left <= 0:
+        yield batch.slice(0, most)
+        if most is not None:
+            most -= batch.num_rows
+            if most <= 0:
                 return
 
 
-def _check_around(arguments: argparse.Namespace, columns: list[str] | None) -> None:
-    if _PLACE.fullmatch(arguments.around) is None:
+def _named_record(arguments: argparse.Namespace) -> tuple[str, int, int]:
+    """Topic, partition and offset of the record that --around names."""
+    found = _PLACE.fullmatch(arguments.around)
+    if found is None:
         raise SettingError(f"--around names a record, such as 'orders[3]@1042', found {arguments.around!r}")
+    return found["topic"], int(found["partition"]), int(found["offset"])
+
+
+def _check_around(arguments: argparse.Namespace, columns: list[str] | None) -> None:
     if arguments.follow or (arguments.start, arguments.end) != ("earliest", "latest"):
         raise SettingError("--around says where to begin and to end: leave out --start, --end and --follow")
     if columns is not None and not {"topic", "partition", "offset"} <= {*columns}:
@@ -209,24 +215,13 @@ def _check_around(arguments: argparse.Namespace, columns: list[str] | None) -> N
         )
 
 
-def _window(servers: Any, arguments: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Where to begin and to end so that what came before and after the record is between, in every partition."""
-    from ...reader import around
-
-    found = _PLACE.fullmatch(arguments.around)
-    assert found is not None
-    record = (found["topic"], int(found["partition"]), int(found["offset"]))
-    return around(servers, _topics(arguments), record, arguments.limit or AROUND)
-
-
 def _around(batches: "Batches", arguments: argparse.Namespace) -> "Iterator[RecordBatch]":
     import pyarrow as pa
 
-    found, most = _PLACE.fullmatch(arguments.around), arguments.limit or AROUND
-    assert found is not None
+    most = arguments.limit or AROUND
     table = pa.Table.from_batches(list(batches), schema=batches.schema)
     named = zip(*(table.column(name).to_pylist() for name in ("topic", "partition", "offset")), strict=True)
-    row = list(named).index((found["topic"], int(found["partition"]), int(found["offset"])))
+    row = list(named).index(_named_record(arguments))
     first = max(row - most, 0)
     yield from table.slice(first, row - first + most + 1).to_batches()
 
