@@ -122,11 +122,12 @@ def check_rewind(ledger: Ledger, place: Place, topics: Mapping[str, str]) -> Non
     if ledger.reached is None:
         return
     known = ledger.place.offsets.updated(ledger.reached.offsets)
-    ahead = [p.at(offset) for p, offset in place.offsets.items() if offset > known.get(p, offset)]
+    ahead = [p for p, offset in place.offsets.items() if offset > known.get(p, offset)]
     if ahead:
+        loaded, there = (", ".join(p.at(each[p]) for p in ahead[:SHOWN]) for each in (known, place.offsets))
         raise LifecycleError(
-            f"load {ledger.load!r} makes upserts and has loaded up to {_already_loaded(known, place)}: after a move to "
-            f"{', '.join(ahead[:SHOWN])} its table would lack the records in between; {ANEW} there"
+            f"load {ledger.load!r} makes upserts and has loaded up to {loaded}: after a move to {there} its table "
+            f"would lack the records in between; {ANEW} there"
         )
     _check_begun(ledger, place.offsets, "the ledger would go back")
     made_anew = [topic for topic, found in topics.items() if ledger.topics.get(topic, found) != found]
@@ -135,7 +136,3 @@ def check_rewind(ledger: Ledger, place: Place, topics: Mapping[str, str]) -> Non
             f"load {ledger.load!r} makes upserts, and topic {made_anew[0]!r} was deleted and created again: its table "
             f"has rows of the old topic, which have no order with those of the new one; {ANEW}'earliest'"
         )
-
-
-def _already_loaded(known: Offsets, place: Place) -> str:
-    return ", ".join([p.at(known[p]) for p, offset in place.offsets.items() if offset > known.get(p, offset)][:SHOWN])

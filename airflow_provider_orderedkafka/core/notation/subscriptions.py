@@ -104,20 +104,18 @@ def within(start: Start, wanted: Subscription) -> Start:
 def check_start(start: Start, subscription: Subscription) -> None:
     """Raise `SettingError` for a start that names what is not read, or leaves out some of what is named."""
     if isinstance(start, ByTopic):
-        starts = dict(start.starts)
-        _check_named(starts, [topic for topic in starts if not reads(subscription, topic)], set(names(subscription)))
-        for each in starts.values():
+        _check_named([topic for topic, _ in start.starts], subscription)
+        for _, each in start.starts:
             _check_offsets(each, subscription)
     elif isinstance(start, Explicit):
-        topics = dict.fromkeys(partition.topic for partition, _ in start.offsets)
-        _check_named(topics, [topic for topic in topics if not reads(subscription, topic)], set(names(subscription)))
+        _check_named([partition.topic for partition, _ in start.offsets], subscription)
         _check_offsets(start, subscription)
 
 
-def _check_named(named: Iterable[str], odd: Sequence[str], wanted: set[str]) -> None:
-    if odd:
+def _check_named(named: Sequence[str], subscription: Subscription) -> None:
+    if odd := [topic for topic in named if not reads(subscription, topic)]:
         raise SettingError(f"the start names {odd[0]!r}, which is not read: leave it out")
-    if missing := sorted(wanted - set(named)):
+    if missing := sorted({*names(subscription)} - {*named}):
         raise SettingError(f"the start leaves out {missing[0]!r}, which is read: give it one, such as 'earliest'")
 
 
