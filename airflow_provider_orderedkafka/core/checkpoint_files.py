@@ -18,7 +18,6 @@ report.json           what came of it, by who succeeded first: all else is delet
 
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import count, takewhile
 from typing import Final
 
 from .batches import Overtaken
@@ -56,8 +55,10 @@ def proof_by(read: Read) -> Report | None:
 
 
 def overtaken_by(read: Read) -> list[Overtaken]:
-    texts = takewhile(lambda text: text is not None, (read(overtaken_file(number)) for number in count(1)))
-    return [Overtaken.from_text(text) for text in texts if text is not None]
+    found: list[Overtaken] = []
+    while (text := read(overtaken_file(len(found) + 1))) is not None:
+        found.append(Overtaken.from_text(text))
+    return found
 
 
 def overtaken_file(number: int) -> str:

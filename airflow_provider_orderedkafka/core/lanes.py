@@ -41,10 +41,6 @@ class Facts:
     rekeyed: bool
     copied: bool
 
-    @property
-    def even(self) -> bool:
-        return len(set(self.partitions.values())) == 1
-
 
 @dataclass(frozen=True, slots=True)
 class Lane:
@@ -76,7 +72,10 @@ RULES: tuple[_Rule, ...] = (
         Lane("direct", "rows stay in their partition number"),
     ),
     (lambda facts: facts.keep_order == "partition", Lane("frames", "order was asked for in each output partition")),
-    (lambda facts: not facts.even, Lane("frames", "the topics have different numbers of partitions")),
+    (
+        lambda facts: len(set(facts.partitions.values())) != 1,
+        Lane("frames", "the topics have different numbers of partitions"),
+    ),
     (lambda facts: facts.placed, Lane("direct", "each key stays in one partition number", by_key=True)),
 )
 """The first rule that holds decides; if none does, a key may be in several partitions."""
