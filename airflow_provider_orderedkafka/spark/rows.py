@@ -54,7 +54,7 @@ def row_transform(columns: str) -> Callable[[RowFunction], ArrowTransform]:
 def _transformed(batch: "RecordBatch", function: RowFunction, kind: Any) -> "RecordBatch":
     import pyarrow as pa
 
-    from ..decoding.bad_records import sound
+    from ..decoding.bad_records import message_of, sound
 
     names = [name for name in batch.schema.names if name != SOURCE]
     made: list[list[Row]] = []
@@ -66,7 +66,7 @@ def _transformed(batch: "RecordBatch", function: RowFunction, kind: Any) -> "Rec
             raise
         except Exception as error:  # noqa: BLE001 - any error is this record's, and is reported with its position
             made.append([])
-            raised[number] = _described(error)
+            raised[number] = f"{type(error).__name__}: {message_of(error)}"
     rows, unfit = sound(made, lambda each: pa.array(each, pa.list_(kind)), pa.list_(kind))
     return _with_errors(with_source(batch).column(SOURCE), rows, {**unfit, **raised})
 
@@ -79,12 +79,6 @@ def _rows(found: Row | Iterable[Row] | None, names: set[str]) -> list[Row]:
         if unknown := set(row) - names:
             raise ValueError(f"a row has the column {min(unknown)!r}, which is not one of {', '.join(sorted(names))}")
     return rows
-
-
-def _described(error: Exception) -> str:
-    from ..decoding.bad_records import message_of
-
-    return f"{type(error).__name__}: {message_of(error)}"
 
 
 def _with_errors(sources: Any, rows: Any, errors: dict[int, str]) -> "RecordBatch":

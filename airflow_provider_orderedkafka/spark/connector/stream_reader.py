@@ -68,6 +68,3 @@ class OrderedKafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableN
         at = StreamOffset.from_json(end)
         if at is not None:
             self._live().done(at)
-
-    def stop(self) -> None:
-        """There is nothing to release."""
