@@ -204,6 +204,7 @@ def restore(
         instance=mirrored.instance,
         revision=revision,
         place=further.place.updated(mirrored.place),  # with what was added since
+        topics={**topics, **base.topics},
         reached=further.reached,
         begun=further.begun,
         rows_emitted=mirrored.rows,

@@ -191,3 +191,16 @@ def test_a_load_that_ended_at_its_row_limit_says_so_in_the_ledger_for_good():
     assert outcome.reason == "the row limit was reached after 10 of 100 offsets; the rest waits"
     (outcome,) = lifecycle.committed(ledger, planned, replace(spent, limit_reached=False), "d/1", 9).outcomes
     assert outcome.reason == planned.reason
+
+
+def test_a_topic_that_was_added_after_a_backup_goes_on_where_the_mirror_says_once_the_ledger_is_restored(store):
+    world, backup = World(store._store), store.ledger()
+    begins = First(Place(Offsets({RETURNS: 0}), Floor()), {"returns": "new"})
+    wanted = Named(("orders", "refunds", "returns"))
+    looked = partial(look, world.run("d/1").books, world.mirror, lambda _: begins, wanted, home=Home("d"))
+    added = looked()
+    stood = added.place.with_offsets(added.place.offsets.updated({RETURNS: 500}))
+    world.mirror.write(replace(added, revision=1, place=stood))
+    store.save(backup, store.ledger())
+    ledger_operations.restore(store, world.mirror, PERSON, world.mirror.shown, added.topics)
+    assert looked().place.offsets == stood.offsets
