@@ -100,9 +100,11 @@ def objection(ledger: Ledger, action: str, is_active: Callable[[str], bool]) -> 
     return None if action == "abandon" else lifecycle.still_open(ledger.load, ledger.open, "rewound")
 
 
-def abandon(store: LedgerStore, person: Person) -> Ledger:
-    """Give up the open range. What it wrote stays, and the next run loads its offsets again."""
-    ledger = ledger_of(store)
+def abandon(store: LedgerStore, person: Person, ledger: Ledger) -> Ledger:
+    """Give up the open range of this ledger. What it wrote stays, and the next run loads its offsets again.
+
+    `LedgerChangedError` where another step has changed the ledger since it was read.
+    """
     if found := objection(ledger, "abandon", person.is_active):
         raise LifecycleError(found)
     after = lifecycle.abandoned(ledger, person.name, person.reason, person.now)
@@ -132,10 +134,18 @@ def preview(ledger: Ledger, place: Place, topics: Mapping[str, str] = NO_TOPICS)
 
 
 def rewind(
-    store: LedgerStore, mirror: Mirror, person: Person, place: Place, topics: Mapping[str, str] = NO_TOPICS
+    store: LedgerStore,
+    mirror: Mirror,
+    person: Person,
+    ledger: Ledger,
+    place: Place,
+    *,
+    topics: Mapping[str, str] = NO_TOPICS,
 ) -> Ledger:
-    """Move the ledger in `topics`, given with their present ids. Other topics stay where they are."""
-    ledger = ledger_of(store)
+    """Move the ledger in `topics`, given with their present ids. Other topics stay where they are.
+
+    `LedgerChangedError` where another step has changed the ledger since it was read: the place came of it.
+    """
     if found := objection(ledger, "rewind", person.is_active):
         raise LifecycleError(found)
     whole = ledger.place.with_offsets(Offsets(_still(ledger, topics))).updated(place)

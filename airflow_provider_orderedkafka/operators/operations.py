@@ -88,16 +88,17 @@ class LedgerOperationsOperator(BaseOperator):
             else ledger_operations.preview(ledger, found.place, found.topics)
         )
         if str(self.confirmed) == "True":
-            return f"{preview}\ndone: the ledger is at revision {self._do(context, store, found).revision}"
+            return f"{preview}\ndone: the ledger is at revision {self._do(context, store, ledger, found).revision}"
         objection = ledger_operations.objection(ledger, self.action, is_active)
         outlook = "confirm to do it" if objection is None else f"it would be refused: {objection}"
         return f"{preview}\nNothing was changed: {outlook}."
 
-    def _do(self, context: "Context", store: LedgerStore, found: First | None) -> Ledger:
+    def _do(self, context: "Context", store: LedgerStore, ledger: Ledger, found: First | None) -> Ledger:
         person = ledger_operations.Person(_who(context), self.reason, now_ms(), is_active)
         if found is None:
-            return ledger_operations.abandon(store, person)
-        return ledger_operations.rewind(store, self._hook().mirror(self.load), person, found.place, found.topics)
+            return ledger_operations.abandon(store, person, ledger)
+        mirror = self._hook().mirror(self.load)
+        return ledger_operations.rewind(store, mirror, person, ledger, found.place, topics=found.topics)
 
     def _found(self, ledger: Ledger) -> First:
         names = self.topics.split(",") if isinstance(self.topics, str) else self.topics

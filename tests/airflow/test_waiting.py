@@ -208,7 +208,7 @@ def test_a_run_that_waits_sees_a_rewind(bench, ledger_of, monkeypatch):
         await asyncio.sleep(1)
         assert not waiting.done()
         mirror = OrderedKafkaHook("kafka_default").mirror(bench.load, [bench.topic])
-        await asyncio.to_thread(ledger_operations.rewind, store_of(bench.load), mirror, person, place)
+        await asyncio.to_thread(ledger_operations.rewind, store_of(bench.load), mirror, person, ledger, place)
         return await asyncio.wait_for(waiting, 20)
 
     assert asyncio.run(story()).payload["reason"].startswith("6 ")

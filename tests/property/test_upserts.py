@@ -185,7 +185,7 @@ class World:
     def abandon(self):
         ledger = self.store.ledger()
         if ledger is not None and ledger.open is not None:
-            operations.abandon(self.store, self.person)
+            operations.abandon(self.store, self.person, ledger)
 
     def rewind(self, shares):
         """To a share of where it has come, in some partitions."""
@@ -196,7 +196,7 @@ class World:
         asked = {
             p: at * share // 4 for (p, at), share in zip(stands.items(), shares, strict=False) if share is not None
         }
-        operations.rewind(self.store, self, self.person, operations.rewound_place(ledger, Offsets(asked)), {})
+        operations.rewind(self.store, self, self.person, ledger, operations.rewound_place(ledger, Offsets(asked)))
 
     def restore(self, how, number):
         """From its mirror, after the ledger was lost or has fallen back; or from an older one, as it is."""

@@ -209,12 +209,14 @@ def a_person(world: World) -> ledger_operations.Person:
 
 def abandon(world: World) -> None:
     """A person gives the open range up."""
-    ledger_operations.abandon(world.ledger_store, a_person(world))
+    store = world.ledger_store
+    ledger_operations.abandon(store, a_person(world), ledger_operations.ledger_of(store))
 
 
 def rewind(world: World, to: int) -> None:
     """A person moves the ledger."""
-    ledger_operations.rewind(world.ledger_store, world.mirror, a_person(world), place(to))
+    store = world.ledger_store
+    ledger_operations.rewind(store, world.mirror, a_person(world), ledger_operations.ledger_of(store), place(to))
 
 
 def restore(world: World) -> None:

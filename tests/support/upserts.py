@@ -76,7 +76,8 @@ class Upserts:
         assert ledger is not None
         offsets = Offsets({TopicPartition(self.topic, partition): offset for partition, offset in to.items()})
         person = ledger_operations.Person("someone", "a test", 0, lambda _: False)
-        ledger_operations.rewind(store, by_hand.Alone(), person, ledger_operations.rewound_place(ledger, offsets))
+        place = ledger_operations.rewound_place(ledger, offsets)
+        ledger_operations.rewind(store, by_hand.Alone(), person, ledger, place)
 
     def replay(self, ends: dict[int, int] | None = None) -> None:
         """All that was loaded, or up to there, as one more range."""

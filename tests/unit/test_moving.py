@@ -5,7 +5,7 @@ from contextlib import suppress
 import pytest
 from support.interleaving import Killed, at
 from support.keeping import DictStore, FolderStore
-from support.runs import LOAD, MirrorByHand, Skipped, World, a_range
+from support.runs import LOAD, Skipped, World, a_range
 
 from airflow_provider_orderedkafka.core.pacing import WatcherState
 from airflow_provider_orderedkafka.errors import LifecycleError
@@ -71,7 +71,7 @@ def test_whoever_goes_on_where_it_was_is_told_where_it_is_and_changes_nothing(st
     for step in (
         lambda: world.run("d/12").resolve(),
         lambda: world.run("d/9").commit("range-2"),
-        lambda: ledger_operations.rewind(world.ledger_store, MirrorByHand(), None, None),
+        lambda: ledger_operations.ledger_of(world.ledger_store),
     ):
         with pytest.raises(LifecycleError, match=f"ledger='{TO}'"):
             step()

@@ -11,7 +11,7 @@ from airflow_provider_orderedkafka.core import lifecycle
 from airflow_provider_orderedkafka.core.notation.subscriptions import Assigned, Matching, Named
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
-from airflow_provider_orderedkafka.errors import LifecycleError, SettingError
+from airflow_provider_orderedkafka.errors import LedgerChangedError, LifecycleError, SettingError
 from airflow_provider_orderedkafka.loads import ledger_operations
 from airflow_provider_orderedkafka.loads.books import First, Home, look
 from airflow_provider_orderedkafka.loads.ledger import LedgerStore
@@ -33,7 +33,7 @@ def store():
 def rewound(store, offsets, topics):
     ledger, mirror = store.ledger(), MirrorByHand()
     place = ledger_operations.rewound_place(ledger, Offsets(offsets), topics)
-    return ledger_operations.rewind(store, mirror, PERSON, place, topics)
+    return ledger_operations.rewind(store, mirror, PERSON, ledger, place, topics=topics)
 
 
 def test_a_rewind_takes_the_new_id_of_a_topic_that_was_created_again_and_leaves_the_others_where_they_are(store):
@@ -123,7 +123,7 @@ def test_a_load_of_whole_topics_does_not_become_one_of_chosen_partitions_nor_the
     with pytest.raises(LifecycleError) as refused:
         looked(after)
     assert f"orderedkafka ledger rewind {LOAD} --to" in str(refused.value)
-    ledger_operations.rewind(store, world.mirror, PERSON, store.ledger().place)
+    ledger_operations.rewind(store, world.mirror, PERSON, store.ledger(), store.ledger().place)
     assert looked(after).chosen is isinstance(after, Assigned)
 
 
@@ -165,8 +165,8 @@ def test_what_would_refuse_a_change_is_known_before_it_is_confirmed(store, actio
     assert said in found
     person = ledger_operations.Person("a person", "because", 1, lambda owner: active)
     does = {
-        "abandon": lambda: ledger_operations.abandon(store, person),
-        "rewind": lambda: ledger_operations.rewind(store, MirrorByHand(), person, ledger.place),
+        "abandon": lambda: ledger_operations.abandon(store, person, ledger),
+        "rewind": lambda: ledger_operations.rewind(store, MirrorByHand(), person, ledger, ledger.place),
     }
     with pytest.raises(LifecycleError) as refused:
         does[action]()
@@ -204,3 +204,22 @@ def test_a_topic_that_was_added_after_a_backup_goes_on_where_the_mirror_says_onc
     store.save(backup, store.ledger())
     ledger_operations.restore(store, world.mirror, PERSON, world.mirror.shown, added.topics)
     assert looked().place.offsets == stood.offsets
+
+
+@pytest.mark.parametrize("moves", [{}, {REFUNDS: 0}], ids=["to where it stands", "in one topic"])
+def test_a_ledger_that_moved_while_a_person_was_asked_does_not_move_as_was_shown(store, moves):
+    shown = store.ledger()
+    place = ledger_operations.rewound_place(shown, Offsets(moves)) if moves else shown.place
+    further = replace(shown.place, offsets=shown.place.offsets.updated({FIRST: 55}), floor=Floor(2_000))
+    store.save(replace(shown, revision=1, place=further), shown)
+    with pytest.raises(LedgerChangedError):
+        ledger_operations.rewind(store, MirrorByHand(), PERSON, shown, place)
+    assert store.ledger().place == further
+
+
+def test_a_range_that_was_opened_while_a_person_was_asked_is_not_given_up_for_the_one_that_was_shown(store):
+    shown = opened_by(store, "d/1")
+    store.save(replace(shown, open=replace(shown.open, range_id="r2")), shown)
+    with pytest.raises(LedgerChangedError):
+        ledger_operations.abandon(store, PERSON, shown)
+    assert store.ledger().open.range_id == "r2"

@@ -84,13 +84,15 @@ def test_a_move_leaves_nothing_out(world):
     world.ledger_store.save(joined, world.ledger)
     with pytest.raises(LifecycleError, match=naming("orders[1]@0 ... orders[1]@3")):
         ledger_operations.rewind(
-            world.ledger_store, world.mirror, a_person(world), Place(Offsets({ADDED: 3}), NO_FLOOR)
+            world.ledger_store, world.mirror, a_person(world), joined, Place(Offsets({ADDED: 3}), NO_FLOOR)
         )
 
 
 def test_a_move_goes_into_no_topic_that_was_made_anew(world):
     with pytest.raises(LifecycleError, match=naming("'orders' ... start='earliest'")):
-        ledger_operations.rewind(world.ledger_store, world.mirror, a_person(world), place(0), {"orders": "another"})
+        ledger_operations.rewind(
+            world.ledger_store, world.mirror, a_person(world), world.ledger, place(0), topics={"orders": "another"}
+        )
 
 
 @pytest.mark.parametrize(("end", "parted"), [(4, {}), (9, {PARTITION: 3})], ids=["shorter", "another one"])

@@ -83,7 +83,7 @@ def _abandon(arguments: argparse.Namespace, store: LedgerStore) -> int:
     _say(arguments, ledger_operations.preview_of_abandon(ledger))
     if ledger_operations.objection(ledger, "abandon", person.is_active) is None:
         _agreed(arguments, "Abandon the open range?")
-    return _done(arguments, ledger_operations.abandon(store, person).revision)
+    return _done(arguments, ledger_operations.abandon(store, person, ledger).revision)
 
 
 def _rewind(arguments: argparse.Namespace, store: LedgerStore) -> int:
@@ -94,7 +94,8 @@ def _rewind(arguments: argparse.Namespace, store: LedgerStore) -> int:
     found = ledger_operations.place_to_go(ledger, arguments.to, arguments.topic, hook.resolve)
     _say(arguments, ledger_operations.preview(ledger, found.place, found.topics))
     _agreed(arguments, "Move the ledger?")
-    after = ledger_operations.rewind(store, hook.mirror(store.load), _person(arguments), found.place, found.topics)
+    mirror, person = hook.mirror(store.load), _person(arguments)
+    after = ledger_operations.rewind(store, mirror, person, ledger, found.place, topics=found.topics)
     return _done(arguments, after.revision)
 
 
