@@ -12,7 +12,7 @@ from typing import Any, Self, get_args
 from .core.codec import canonical
 from .core.documents import Isolation
 from .core.notation.spelling import arguments, format_duration, parse_duration
-from .core.notation.starts import Moment, Start, parse_start
+from .core.notation.starts import Start, parse_start
 from .core.notation.subscriptions import (
     Assigned,
     Matching,
@@ -187,10 +187,6 @@ def _plain(start: Any) -> Any:
     return dict(start) if isinstance(start, Mapping) else start if isinstance(start, str) else list(start)
 
 
-IN_SECONDS = range(10**8, 10**11)
-"""Numbers that are years from 1973 on in seconds, and in milliseconds the time before there was any Kafka."""
-
-
 def _mistakes(load: OrderedLoad) -> Iterator[str]:
     """What makes a load impossible, one rule after the other; each may rely on those before it."""
     for name in ("min_offsets", "max_offsets", "batch_offsets", "row_limit"):
@@ -202,13 +198,7 @@ def _mistakes(load: OrderedLoad) -> Iterator[str]:
         if value not in choices:
             yield f"{name} must be {' or '.join(map(repr, choices))}, found {value!r}"
     terms = load.terms  # reads each of its durations, and the start
-    start = terms.start
-    if not isinstance(load.start, datetime) and isinstance(start, Moment) and start.time in IN_SECONDS:
-        yield (
-            f"'start' must be in milliseconds, found {load.start!r}, which is {start}: in seconds it would be "
-            f"{Moment(start.time * 1_000)}"
-        )
-    check_start(start, terms.subscription)
+    check_start(terms.start, terms.subscription)
     if terms.pace.max_delay == 0:
         yield "max_delay must be longer than 0; to start with any offset at once, leave min_offsets out"
     if load.max_delay is None and load.delay_from != "last_run":

@@ -139,6 +139,8 @@ def test_offsets_read_from_arrays_and_as_spark_writes_them(given_):
         (True, "'start' ... 'earliest', 'latest' ... True"),
         ("-2", "'start' ... '-2'; ... 'earliest' or 'latest'"),
         ("-soon", "'start' ... '-2h' ... '-soon'"),
+        (1769860800, "'start' ... 1769860800, which is 1970-01-21 ... in seconds it would be 2026-01-31T12:00:00.000Z"),
+        ({"orders": "1769860800"}, "'start.orders' ... 1769860800 ... 2026-01-31T12:00:00.000Z"),
     ],
 )
 def test_a_wrong_start_is_refused_with_its_place_and_what_is_allowed(given_, said):

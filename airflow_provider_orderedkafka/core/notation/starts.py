@@ -24,6 +24,9 @@ LATEST: Final = -1
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST: Final = 253_402_300_799_999  # the end of the year 9999
+_IN_SECONDS: Final = range(10**8, 10**11)
+"""Numbers that are years from 1973 on in seconds, and in milliseconds the time before there was any Kafka."""
+
 _PARTITION: Final = re.compile("0|[1-9][0-9]{0,9}")
 _SHOWN: Final = 200
 _COMMITTED: Final = "committed:"
@@ -154,6 +157,7 @@ def parse_moment(value: object, name: str, allowed: str = _MOMENT) -> Moment:
     if isinstance(value, datetime):
         return _moment(value, name, value)
     if isinstance(value, int) and not isinstance(value, bool):
+        _check_unit(value, name)
         return Moment(_expect(0 <= value <= _LAST, value, name, value, allowed))
     if isinstance(value, str):
         text = value.strip()
@@ -165,6 +169,14 @@ def parse_moment(value: object, name: str, allowed: str = _MOMENT) -> Moment:
             if isinstance(error, SettingError):
                 raise
     raise SettingError(f"{name!r} must be {allowed}, found {value!r}{_hint(value)}")
+
+
+def _check_unit(value: int, name: str) -> None:
+    if value in _IN_SECONDS:
+        raise SettingError(
+            f"{name!r} must be in milliseconds, found {value!r}, which is {Moment(value)}: in seconds it would be "
+            f"{Moment(value * 1_000)}"
+        )
 
 
 def _hint(value: object) -> str:
