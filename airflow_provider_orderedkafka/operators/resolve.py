@@ -113,6 +113,8 @@ class ResolveOffsetRangeOperator(BaseOperator):
         self.plan_only = plan_only
         if row_limit is not None and not TEMPLATED.search(str(row_limit)):
             check_first_rows(load, rows, self._rows())
+        if not TEMPLATED.search(str(plan_only)):
+            self._plans_only()
 
     @fails
     def execute(self, context: "Context") -> str:
@@ -127,7 +129,7 @@ class ResolveOffsetRangeOperator(BaseOperator):
         job = self._job(context)
         options = self.hands_over.options(self.load, job) if isinstance(self.hands_over, Service) else None
         hook = OrderedKafkaHook(self.load.kafka_conn_id)
-        if str(self.plan_only) == "True":
+        if self._plans_only():
             self._dry_run(context, hook, job)
         resolved = modes[self.mode](context, hook, books_of(self.load.name, context, self.load.ledger), job)
         if resolved.action in {Action.KEEP, Action.TAKE_OVER}:
@@ -237,6 +239,13 @@ class ResolveOffsetRangeOperator(BaseOperator):
                 f"load {self.load.name!r}: row_limit must be an integer from 1 on, found {self.row_limit!r}"
             )
         return int(text)
+
+    def _plans_only(self) -> bool:
+        """Whether it is a dry run; `SettingError` for what may have been meant as one."""
+        text = str(self.plan_only).strip()
+        if text not in {"True", "False", "None", ""}:
+            raise SettingError(f"load {self.load.name!r}: dry_run must be True or False, found {self.plan_only!r}")
+        return text == "True"
 
     def _dry_run(self, context: "Context", hook: "OrderedKafkaHook", job: Job) -> NoReturn:
         if job.kafka is None or job.kafka.create is None:

@@ -4,6 +4,7 @@ import json
 from datetime import UTC, datetime
 
 import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow.sdk import DAG, Asset
 from airflow.timetables.interval import CronDataIntervalTimetable
 from support.messages import naming
@@ -100,6 +101,14 @@ def test_what_the_load_says_to_another_operator_is_not_said_otherwise(name):
 )
 def test_what_a_form_says_or_kafka_decides_is_checked_later(start, end):
     parse(how=ordered_replay, start=start, end=end)
+
+
+@pytest.mark.parametrize("rendered", ["true", "yes", "1"])
+def test_a_replay_that_may_have_been_meant_as_a_dry_run_loads_nothing(rendered):
+    resolve = parse(how=ordered_replay, start="-2h", end="latest", dry_run="{{ params.dry }}").tasks["resolve"]
+    resolve.plan_only = rendered
+    with pytest.raises(AirflowFailException, match=naming(f"dry_run ... {rendered!r}")):
+        resolve.execute({"ti": None, "params": {}, "dag": resolve.dag})
 
 
 @pytest.mark.parametrize(
