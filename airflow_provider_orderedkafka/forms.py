@@ -13,7 +13,7 @@ from .core.notation.spelling import meant
 from .core.notation.starts import parse_start
 from .errors import SettingError
 from .job import Job
-from .outputs import NewTopics
+from .outputs import FILES, NewTopics
 
 if TYPE_CHECKING:
     from airflow.sdk import DAG, Context, Param
@@ -23,6 +23,7 @@ Form = Literal["load", "replay"]
 MARK: Final = "x-orderedkafka"
 TAKEN: Final = "x-orderedkafka-taken"
 FORMATS: Final = ("topic", "parquet", "delta", "iceberg")
+KNOWN: Final = tuple(dict.fromkeys([*FORMATS, *FILES]))
 TIMES: Final = "^(earliest|latest|committed:|-?[0-9]|[{])"
 """How a time begins. `resolve` says what is wrong with the rest."""
 
@@ -108,7 +109,10 @@ def replay_params(
     """
     for name, value in (("start", start), ("end", end)):
         parse_start(value, name)
-    kind, *_ = kinds = list(formats)
+    kinds, others = _several(formats), _several(taken)
+    for odd in [each for each in kinds or [""] if each not in KNOWN]:
+        hint = meant(odd, KNOWN, f"formats are {', '.join(KNOWN)}")
+        raise SettingError(f"replay_params() formats must name what it may write to, found {odd!r}; {hint}")
     yes: dict[str, Any] = {"type": "boolean", "section": HOW}
     bound: dict[str, Any] = {"type": ["null", "integer"], "minimum": 1}
     partitions = {"partitions": _field("replay", NEW_TOPIC, None, PARTITIONS, **bound)}
@@ -116,13 +120,17 @@ def replay_params(
     return {
         "start": _time("From", start, START),
         "end": _time("To", end, END),
-        "format": _field("replay", "Format", kind, KIND, enum=kinds),
+        "format": _field("replay", "Format", kinds[0], KIND, enum=kinds),
         "target": _field("replay", "Target", target, TARGET, type="string", minLength=1),
         **(partitions if "topic" in kinds else {}),
-        "duplicates_are_fine": _field("replay", DUPLICATES_TITLE, NO, DUPLICATES, **{TAKEN: sorted(taken)}, **yes),
+        "duplicates_are_fine": _field("replay", DUPLICATES_TITLE, NO, DUPLICATES, **{TAKEN: sorted(others)}, **yes),
         **(rows if row_limit else {}),
         "dry_run": _field("replay", "Dry run", NO, DRY_RUN, **yes),
     }
+
+
+def _several(texts: Collection[str]) -> list[str]:
+    return [texts] if isinstance(texts, str) else list(texts)
 
 
 def _field(form: Form, title: str, default: Any, description: str, **schema: Any) -> "Param":
@@ -155,7 +163,8 @@ def asked(context: "Context") -> Asked:
     if not fields:
         return Asked()
     _check_known(context)
-    return Asked(params.get("now"), AtMost(params.get("max_offsets"), params.get("row_limit")))
+    found = {name: params.get(name) for name in fields}
+    return Asked(found.get("now"), AtMost(found.get("max_offsets"), found.get("row_limit")))
 
 
 def check_replay(context: "Context", job: Job) -> None:

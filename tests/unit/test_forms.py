@@ -95,8 +95,9 @@ def a_run(form, conf=None, **more):
         (load_params(), {"now": False, "max_offsets": 5}, Asked(now=False, most=AtMost(5))),
         (load_params(), {"row_limit": 7}, Asked(now=True, most=AtMost(None, 7))),
         ({"now": Param(5), "max_offsets": Param(3)}, {"row_limit": 7}, Asked()),
+        ({**load_params(row_limit=False), "row_limit": Param(7)}, {"row_limit": 8}, Asked(now=True)),
     ],
-    ids=["nothing filled in", "waits unless", "offsets", "rows", "no form of ours"],
+    ids=["nothing filled in", "waits unless", "offsets", "rows", "no form of ours", "a field of the DAG's own"],
 )
 def test_a_run_is_asked_for_what_was_filled_in(form, conf, found):
     assert asked(a_run(form, conf)) == found
@@ -114,6 +115,17 @@ def test_a_field_that_a_form_does_not_have_is_refused_and_the_nearest_one_named(
     assert asked(a_run(load_params(), {"mine": 5}, mine=Param(1))) == Asked(now=True)
     with pytest.raises(SettingError, match=naming("'targt' ... 'target'")):
         check_replay(a_run(replay_params("out"), {"targt": "elsewhere"}), Job(KafkaOutput("out")))
+
+
+def test_a_form_takes_one_text_for_several_and_no_format_that_there_is_not():
+    form = replay_params("out", formats="topic", taken="taken")
+    assert (form["format"].resolve(), form["format"].schema["enum"]) == ("topic", ["topic"])
+    with pytest.raises(SettingError, match="'taken'"):
+        check_replay(a_run(form), Job(KafkaOutput("taken")))
+    with pytest.raises(SettingError, match=naming("'topics' ... 'topic'")):
+        replay_params("out", formats=["topics"])
+    with pytest.raises(SettingError, match="parquet"):
+        replay_params("out", formats=[])
 
 
 @pytest.mark.parametrize("output", [KafkaOutput("taken"), DeltaOutput("/lake/taken/")], ids=["topic", "table"])
