@@ -182,8 +182,14 @@ class LedgerStore:
         """The times that runs have claimed."""
         return self._read(Intervals, "intervals") or Intervals()
 
-    def add_interval(self, times: Times) -> None:
-        self._grow("intervals", Intervals(), lambda known: known.cover(times), lambda known: known.joined(times))
+    def add_interval(self, times: Times, check: Callable[[Intervals], None] = lambda _: None) -> None:
+        """Add these times to those that are claimed, unless `check` raises for these."""
+
+        def joined(known: Intervals) -> Intervals:
+            check(known)
+            return known.joined(times)
+
+        self._grow("intervals", Intervals(), lambda known: known.cover(times), joined)
 
     def _grow(self, key: str, none: Stored, has: Callable[[Stored], bool], grown: Callable[[Stored], Stored]) -> None:
         """Add to a document that others add to at the same moment."""

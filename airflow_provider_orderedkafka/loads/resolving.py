@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import sha256
 
 from ..core import lifecycle
@@ -104,11 +105,11 @@ def resolve_interval(
         if known.cover(times):
             reason = f"all records {_between(times)} belong to intervals of earlier runs"
             return _refuse_or_skip(reason, again=again)
-        _check_unclaimed(books.store.load, known, times)
+        _check_unclaimed(books.store.load, times, known)
     return resolve_own(books, planned, key, again=again, job=job, memory=memory)
 
 
-def _check_unclaimed(load: str, known: Intervals, times: Times) -> None:
+def _check_unclaimed(load: str, times: Times, known: Intervals) -> None:
     if known.meet(times):
         raise LifecycleError(
             f"some records {_between(times)} belong to intervals of load {load!r} that earlier runs took, with other "
@@ -220,7 +221,7 @@ def _claim(books: Books, planned: PlanOwn, key: str, before: Claim | None, job: 
         books.store.replace_range(found, loaded)
     after = lifecycle.opened(claim, found.id, books.run)
     if found.times is not None:
-        books.store.add_interval(found.times)
+        books.store.add_interval(found.times, partial(_check_unclaimed, books.store.load, found.times))
     books.store.save(after, claim, key)
     if found.times is not None:
         books.store.check_stands(after, key)

@@ -118,6 +118,30 @@ def test_two_runs_that_claim_an_interval_at_the_same_moment_load_it_once(world, 
     assert begun.count(Action.START) == 1
 
 
+@pytest.mark.parametrize("moment", range(1, 24))
+def test_of_two_runs_that_claim_times_which_overlap_at_the_same_moment_one_is_refused(moment):
+    world = World(FolderStore())  # Airflow's store compares and writes in two steps
+    looks, refused, begun = [], [], []
+
+    def begin(run, hour):
+        try:
+            found = resolved(world, run, hour, hours=2)
+            begun.append(loaded(world, run, found.range.id))
+        except (LedgerChangedError, LifecycleError) as error:
+            refused.append(error)
+
+    def meanwhile(what):
+        looks.append(what)
+        if len(looks) == moment:
+            begin(MANUAL, 4)
+
+    with at(meanwhile):
+        begin(SCHEDULED, 3)
+    if len(looks) < moment:
+        begin(MANUAL, 4)
+    assert (begun, len(refused)) == ([Action.START], 1)
+
+
 def test_a_claim_that_is_cut_off_at_any_moment_is_gone_on_with_by_another_run(kept_in):
     for moment in range(200):
         world, left = World(kept_in()), moment
