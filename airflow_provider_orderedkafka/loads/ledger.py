@@ -100,6 +100,13 @@ class LedgerStore:
         self._expect_text(LEDGER, moved.to_text())
         return moved
 
+    def drop_damaged(self) -> None:
+        """Delete the ledger if its parts are missing, so that a restored one can take its place."""
+        try:
+            self._whole(LEDGER)
+        except DocumentError:
+            self._remove(LEDGER)
+
     def take(self, ledger: Ledger | None) -> None:
         """Go on from here with a ledger that was moved here, in place of word that it was moved away."""
         if ledger is None:

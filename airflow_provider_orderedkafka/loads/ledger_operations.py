@@ -194,6 +194,7 @@ def restore(
             f"the mirror of load {store.load!r} was written only in part: set the ledger by hand with "
             f"`orderedkafka ledger rewind {store.load} --to ... --reason ...`"
         )
+    store.drop_damaged()
     before = store.ledger()
     if before is not None and before.open is not None and person.is_active(before.open.owner):
         raise LifecycleError(_owned(store.load, before.open))

@@ -4,9 +4,11 @@ from dataclasses import replace
 
 import pytest
 from support.documents import LEDGER, PART, Values
+from support.runs import MirrorByHand
 
 from airflow_provider_orderedkafka.errors import DocumentError, LedgerChangedError
 from airflow_provider_orderedkafka.loads.ledger import LedgerStore
+from airflow_provider_orderedkafka.loads.ledger_operations import Person, restore
 
 NEXT = replace(LEDGER, revision=LEDGER.revision + 1)
 
@@ -48,3 +50,12 @@ def test_one_whose_part_is_missing_is_damaged_and_is_not_replaced(store, values)
         with pytest.raises(DocumentError):
             store.save(NEXT, before)
     assert dict(values) == kept
+
+
+def test_a_damaged_ledger_is_restored_from_its_mirror_as_a_lost_one_is(store, values):
+    mirror, person = MirrorByHand(), Person("a person", "because", 1, lambda _: False)
+    mirror.write(LEDGER)
+    del values[values["ledger"]["parts"][-1]]
+    restored = restore(store, mirror, person, mirror.shown, LEDGER.topics)
+    assert (restored.revision, restored.place) == (LEDGER.revision + 1, LEDGER.place)
+    assert store.ledger() == restored
