@@ -103,7 +103,9 @@ class RangeStatus:
 
 
 _SENTENCES = {
-    RangeState.UNKNOWN: "no range {self.range_id!r} was ever opened",
+    RangeState.UNKNOWN: (
+        f"range {{self.range_id!r}} is neither open nor among the last {OUTCOMES_KEPT} that ended, which are remembered"
+    ),
     RangeState.PLANNED: "range {self.range_id!r} is planned by {self.owner}, and not started yet",
     RangeState.SUBMITTED: (
         "range {self.range_id!r} of {self.owner} was submitted, and attempt {self.attempt} did not complete"

@@ -5,7 +5,7 @@ from support.keeping import FolderStore
 from support.runs import World
 
 from airflow_provider_orderedkafka.core import documents, lifecycle
-from airflow_provider_orderedkafka.errors import LedgerChangedError
+from airflow_provider_orderedkafka.errors import LedgerChangedError, LifecycleError
 from airflow_provider_orderedkafka.loads.books import RunMemory
 
 
@@ -51,3 +51,12 @@ def test_a_run_is_forgotten_once_the_ledger_does_not_know_any_more_how_its_range
         "range-3",
         "range-4",
     ]
+
+
+def test_a_range_that_ended_long_ago_is_not_said_to_have_never_been(world):
+    for number in range(1, documents.OUTCOMES_KEPT + 2):
+        world.high = number
+        world.run(f"d/{number}").whole()
+    for step in (world.run("d/1").load, world.run("d/1").commit):
+        with pytest.raises(LifecycleError, match=f"'range-1' .* last {documents.OUTCOMES_KEPT} "):
+            step("range-1")
