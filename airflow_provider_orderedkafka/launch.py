@@ -139,19 +139,24 @@ def begin_attempt(context: "Context", load: OrderedLoad, resolve: str) -> None:
     An operator that goes on after it was deferred is in the attempt that it began; why one failed is logged.
     """
     ti = context["ti"]
-    where, range_id = str(ti.xcom_pull(task_ids=resolve, key="checkpoint")), ti.xcom_pull(task_ids=resolve) or None
+    said, range_id = ti.xcom_pull(task_ids=resolve, key="checkpoint"), ti.xcom_pull(task_ids=resolve) or None
     if goes_on(ti):
-        _log_failure(context, where)
+        _log_failure(context, str(said))
         return
     books = books_of(load.name, context, load.ledger)
-    check_place(books, range_id, where)
+    where = checked_place(books, range_id, said)
     todo, loaded, _ = begun(context, books, range_id, lambda *_: readable(where))
     if todo.report is None:
         status.begun(context, load, loaded, todo.attempt)
 
 
-def check_place(books: Books, range_id: str | None, where: str) -> None:
-    """`LifecycleError` where the application would keep its state elsewhere than the attempts before it."""
+def checked_place(books: Books, range_id: str | None, where: str | None) -> str:
+    """Where the application keeps its state; `LifecycleError` where that is not said, or elsewhere than before."""
+    if where is None:
+        raise LifecycleError(
+            f"the resolve task of load {books.store.load!r} has not said where the range's state belongs: clear it; "
+            "one that is marked success by hand says nothing"
+        )
     named, book = books.book(range_id)
     before = None if book.open is None or book.open.range_id != named else book.open.checkpoint
     if before not in {None, where}:
@@ -159,6 +164,7 @@ def check_place(books: Books, range_id: str | None, where: str) -> None:
             f"range {named!r} of load {books.store.load!r} was started at {before!r}, but its resolve task says "
             f"{where!r}: clear the resolve task, too, and the range continues where it was started"
         )
+    return where
 
 
 def _log_failure(context: "Context", where: str) -> None:

@@ -35,7 +35,7 @@ from airflow_provider_orderedkafka import (
 from airflow_provider_orderedkafka.core.lifecycle import Action
 from airflow_provider_orderedkafka.errors import LifecycleError, SettingError
 from airflow_provider_orderedkafka.job import LONGEST, Job, Work, job_of
-from airflow_provider_orderedkafka.launch import check_place
+from airflow_provider_orderedkafka.launch import checked_place
 from airflow_provider_orderedkafka.loads.resolving import Resolved
 from airflow_provider_orderedkafka.operators import submit
 from airflow_provider_orderedkafka.outputs import named
@@ -193,16 +193,18 @@ def test_a_work_that_is_short_is_a_word_that_no_shell_and_no_template_changes():
     assert set(word.removeprefix("packed:")) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=")
 
 
-def test_an_attempt_elsewhere_than_the_ones_before_it_is_refused_before_it_is_counted():
+def test_an_attempt_elsewhere_than_the_ones_before_it_or_nowhere_is_refused_before_it_is_counted():
     world = World()
     world.high = 5
     run = world.run("d/1")
     range_id = run.resolve()
     run.load(range_id)
     begun = world.ledger.open.checkpoint
-    check_place(run.books, range_id, begun)
+    assert checked_place(run.books, range_id, begun) == begun
     with pytest.raises(LifecycleError, match=naming(f"'{begun}', ... '/moved/{range_id}'")):
-        check_place(run.books, range_id, f"/moved/{range_id}")
+        checked_place(run.books, range_id, f"/moved/{range_id}")
+    with pytest.raises(LifecycleError, match="resolve"):
+        checked_place(run.books, None, None)
     assert world.ledger.open.attempt == 1
 
 
