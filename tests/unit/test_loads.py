@@ -1,6 +1,8 @@
 """How loads stand, as `orderedkafka loads` says it."""
 
+import json
 import re
+from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -10,6 +12,9 @@ from support.messages import says
 
 import airflow_provider_orderedkafka
 from airflow_provider_orderedkafka.core.status import OPEN
+from airflow_provider_orderedkafka.errors import LifecycleError
+from airflow_provider_orderedkafka.tools import cli
+from airflow_provider_orderedkafka.tools.commands import loads
 from airflow_provider_orderedkafka.tools.commands.loads import LoadState, as_table, in_order, state_of
 
 NOW = 1_800_000_000_000
@@ -73,3 +78,16 @@ def test_a_load_is_one_line_however_long_its_error():
     assert new.split() == ["new", "not", "run", "yet", "-", "-", "-", "none", "yet"]
     assert summary == "3 loads, 2 failed"
     assert as_table([], NOW).endswith("once Airflow has parsed a DAG with ordered_load()")
+
+
+def test_a_ledger_that_cannot_be_read_is_the_error_of_its_load_and_hides_no_other_one(monkeypatch, capsys):
+    def unread(load):
+        raise LifecycleError(f"the ledger of {load} was moved")
+
+    known = {"refunds": STORIES["refunds"].found, "hourly": replace(STORIES["orders"].found, revision=None)}
+    known_to = {"airflow": nullcontext, "has_asset_state": lambda: True, "statuses": lambda: known, "store_of": unread}
+    for name, instead in known_to.items():
+        monkeypatch.setattr(loads, name, instead)
+    assert cli.main(["loads", "--live", "--json"]) == 0
+    found = {each["load"]: each["error"] for each in json.loads(capsys.readouterr().out)}
+    assert found == {"refunds": "the ledger of refunds was moved", "hourly": ""}

@@ -73,12 +73,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _live(state: LoadState, status: Status | None, now: int) -> LoadState:
-    """The state with what Kafka says now; as it was, where a load has no ledger, with the error if Kafka says none."""
+    """The state with what Kafka says now; as it was without a ledger, and with the error where none is said."""
     from ...hooks.ordered_kafka import OrderedKafkaHook
 
-    if status is None or status.revision is None or (ledger := store_of(state.load).ledger()) is None:
+    if status is None or status.revision is None:
         return state
     try:
+        if (ledger := store_of(state.load).ledger()) is None:
+            return state
         left = sum(OrderedKafkaHook(status.kafka_conn_id).left(ledger.place).values())
     except OrderedKafkaError as error:
         return replace(state, error=state.error or str(error))
@@ -86,7 +88,7 @@ def _live(state: LoadState, status: Status | None, now: int) -> LoadState:
     return replace(
         state,
         state=_behind_or_idle(left) if state.state in {"behind", "idle"} else state.state,
-        behind_ms=0 if not left else now - loaded_to if loaded_to >= 0 else None,
+        behind_ms=0 if not left else max(now - loaded_to, 0) if loaded_to >= 0 else None,
         behind_offsets=left,
         seen_at=now,
     )
