@@ -362,10 +362,9 @@ def _success(loaded: Range, report: Report, revision: int, run: str, now: int) -
     doubts = {name: getattr(report, name) for name in DOUBTS}
     reason = loaded.reason
     if report.limit_reached:
-        reason = (
-            f"the row limit was reached after {report.stop.offsets.since(loaded.start.offsets):,} of "
-            f"{counted(loaded.offsets, 'offset')}; the rest waits"
-        )
+        done = report.stop.offsets.since(loaded.start.offsets)
+        rest = "; the rest waits" if loaded.kind == "incremental" else ""
+        reason = f"the row limit was reached after {done:,} of {counted(loaded.offsets, 'offset')}{rest}"
     return Outcome(
         "committed",
         loaded.id,

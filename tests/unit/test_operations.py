@@ -8,6 +8,7 @@ from support.messages import says
 from support.runs import LOAD, DictStore, MirrorByHand, World, a_range, a_report, place
 
 from airflow_provider_orderedkafka.core import lifecycle
+from airflow_provider_orderedkafka.core.documents import Claim, Open
 from airflow_provider_orderedkafka.core.notation.subscriptions import Assigned, Matching, Named
 from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
@@ -191,6 +192,13 @@ def test_a_load_that_ended_at_its_row_limit_says_so_in_the_ledger_for_good():
     assert outcome.reason == "the row limit was reached after 10 of 100 offsets; the rest waits"
     (outcome,) = lifecycle.committed(ledger, planned, replace(spent, limit_reached=False), "d/1", 9).outcomes
     assert outcome.reason == planned.reason
+
+
+def test_nothing_waits_behind_the_first_rows_of_a_replay():
+    replayed = replace(a_range("r1", 0, 5, 105), kind="replay")
+    spent = replace(a_report(replayed, 1), limit_reached=True, stop=place(15), rows_emitted=9)
+    (outcome,) = lifecycle.claim_committed(Claim(Open("r1", "d/1"), (), "r1"), replayed, spent, "d/1", 9).outcomes
+    assert outcome.reason == "the row limit was reached after 10 of 100 offsets"
 
 
 def test_a_topic_that_was_added_after_a_backup_goes_on_where_the_mirror_says_once_the_ledger_is_restored(store):
