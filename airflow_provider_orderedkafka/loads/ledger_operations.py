@@ -19,7 +19,7 @@ from ..core.upserts import ANEW, check_rewind
 from ..errors import LifecycleError, SettingError
 from .books import SHOWN, First, Mirror, in_words, show
 from .ledger import LEDGER, LedgerStore
-from .mirror import Mirrored
+from .mirror import Mirrored, group_of
 
 NO_TOPICS: Mapping[str, str] = MappingProxyType({})
 CURRENT = "current"
@@ -192,7 +192,8 @@ def restore(
     if not mirrored.whole:
         raise LifecycleError(
             f"the mirror of load {store.load!r} was written only in part: set the ledger by hand with "
-            f"`orderedkafka ledger rewind {store.load} --to ... --reason ...`"
+            f"`orderedkafka ledger rewind {store.load} --to ... --reason ...`; if there is none, delete consumer "
+            f"group {group_of(store.load)}, and begin with start= as the offsets from which the load has to go on"
         )
     store.drop_damaged()
     before = store.ledger()

@@ -30,7 +30,7 @@ def group_of(load: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Mirrored:
-    """The content of a mirror; not `whole` if its last write was interrupted."""
+    """The content of a mirror; not `whole` if its last write was interrupted, or somebody else has written there."""
 
     instance: str
     revision: int
@@ -152,7 +152,7 @@ def _reached(values: Mapping[TopicPartition, dict[str, Any]]) -> Place | None:
 
 def _mirrored(found: "Mapping[TopicPartition, GroupOffset]") -> Mirrored | None:
     parsed = {p: value for p, commit in found.items() if (value := _parsed(commit.metadata)) is not None}
-    if len(parsed) < len(found) or not parsed:
+    if not parsed:
         return None
     newest = max(parsed.values(), key=lambda value: int(value["revision"]))
     floor = _of_floors({partition: value["floor"] for partition, value in parsed.items()})
@@ -163,7 +163,7 @@ def _mirrored(found: "Mapping[TopicPartition, GroupOffset]") -> Mirrored | None:
         newest["rows"],
         Place(offsets, floor),
         newest["dead_letters"],
-        whole=_whole(parsed.values()),
+        whole=len(parsed) == len(found) and _whole(parsed.values()),
         reached=_reached(parsed),
         begun=Offsets({p: value["begun"] for p, value in parsed.items() if value.get("begun") is not None}),
     )

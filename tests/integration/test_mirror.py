@@ -141,5 +141,7 @@ def test_a_group_that_a_person_moved_is_put_back_by_the_ledger(config, load, led
     mirror.write(at(ledger, 2))
     partition = next(iter(ledger.place.offsets))
     write_commits(config, group_of(load), {partition: GroupOffset(7, "")})
+    with pytest.raises(LifecycleError, match=group_of(load)):
+        mirror.check(None)  # nor is it taken for the group of a load that never ran
     mirror.check(at(ledger, 2))
     assert mirror.read().place == ledger.place

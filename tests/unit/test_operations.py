@@ -4,7 +4,7 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
-from support.messages import says
+from support.messages import naming, says
 from support.runs import LOAD, DictStore, MirrorByHand, World, a_range, a_report, place
 
 from airflow_provider_orderedkafka.core import lifecycle
@@ -231,3 +231,12 @@ def test_a_range_that_was_opened_while_a_person_was_asked_is_not_given_up_for_th
     with pytest.raises(LedgerChangedError):
         ledger_operations.abandon(store, PERSON, shown)
     assert store.ledger().open.range_id == "r2"
+
+
+def test_a_mirror_of_which_a_part_is_missing_restores_nothing_and_a_way_out_is_said_that_needs_no_ledger(store):
+    world = World(DictStore())
+    world.mirror.write(store.ledger())
+    part = replace(world.mirror.shown, whole=False)
+    with pytest.raises(LifecycleError, match=naming(f"orderedkafka.{LOAD}, ... start=")):
+        ledger_operations.restore(world.ledger_store, world.mirror, PERSON, part, {})
+    assert world.ledger is None
