@@ -26,12 +26,12 @@ from .core.notation.subscriptions import (
 from .core.order.cuts import OnDataLoss
 from .core.pacing import DelayFrom, Pace, Terms, rewinding
 from .errors import SettingError
+from .storage import check_ledger
 
 Duration = str | timedelta
 StartSetting = str | datetime | Mapping[str, str | datetime | Sequence[int] | Mapping[str, int]]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
-_ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
 @arguments()
@@ -211,8 +211,5 @@ def _mistakes(load: OrderedLoad) -> Iterator[str]:
             f"min_offsets={load.min_offsets!r} is more than max_offsets={load.max_offsets!r}: offsets left over by a "
             "run could wait for ever; lower min_offsets or raise max_offsets"
         )
-    if load.ledger is not None and not _ABSOLUTE.match(load.ledger):
-        yield (
-            f"ledger must be an absolute path or a location such as 's3://bucket/ledgers', found {load.ledger!r}: each "
-            "of Airflow's processes would look in another folder"
-        )
+    if load.ledger is not None:
+        check_ledger(load.ledger)

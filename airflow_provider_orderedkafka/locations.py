@@ -17,7 +17,7 @@ from .core.documents import Range, Report
 from .core.notation.secrets import has_login, masked
 from .errors import OrderedKafkaError, SettingError, StateError
 from .loads.ledger import LEDGER, LedgerStore, store_in
-from .storage import LocalState, ObjectState, State, join, local_path
+from .storage import LocalState, ObjectState, State, check_ledger, join, local_path
 
 REACHED_BY = (
     "for s3:// and s3a:// apache-airflow-providers-amazon[s3fs], for gs:// apache-airflow-providers-google, for "
@@ -40,9 +40,11 @@ def default_location() -> str | None:
 def location_for(load: str, ledger: str | None) -> str | None:
     """Where a load keeps its ledger: its own `ledger`, or the one of Airflow's configuration; None: in Airflow's store.
 
-    `SettingError` where Airflow has no store for it, and nothing names a location.
+    `SettingError` where Airflow has no store for it, and nothing names a location, or a relative one.
     """
     location = ledger or default_location()
+    if location is not None:
+        check_ledger(location)
     check_kept(load, location)
     return location
 

@@ -16,6 +16,7 @@ from .core.notation.spelling import arguments, meant
 from .core.notation.subscriptions import TOPIC_NAMES, Subscription, is_topic_name, reads
 from .core.order.positions import is_integer
 from .errors import SettingError
+from .storage import is_absolute
 
 BY_DAY: Final = ("days(order_time)",)
 FILES: Final = ("parquet", "orc", "json", "csv", "avro")
@@ -25,7 +26,6 @@ TEMPLATED: Final = re.compile(r"\{[{%#]")
 """What a text has in it that is rendered before it is used."""
 
 _TABLE: Final = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
-_ABSOLUTE: Final = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
 _PARTITION: Final = re.compile(r"(?:(years|months|days|hours)\((\w+)\)|(bucket|truncate)\(\d+, *(\w+)\)|(\w+))")
 _OF_A_CONNECTION: Final = ("bootstrap.", "sasl.", "security.", "ssl.")
 
@@ -398,7 +398,7 @@ def named(text: str) -> Output:
     makers: dict[str, Callable[[], Output]] = {
         "topic": lambda: KafkaOutput(name),
         "iceberg": lambda: IcebergOutput(name),
-        "delta": lambda: DeltaOutput(name) if _ABSOLUTE.match(name) else DeltaOutput(table=name),
+        "delta": lambda: DeltaOutput(name) if is_absolute(name) else DeltaOutput(table=name),
         **{each: lambda: FilesOutput(name, kind) for each in FILES},
     }
     if kind not in makers:
@@ -433,7 +433,7 @@ def _check_table(output: Any, table: Any) -> None:
 def _hold_path(output: Any) -> None:
     if isinstance(output.path, str) and TEMPLATED.match(output.path):
         return
-    if not isinstance(output.path, str) or not _ABSOLUTE.match(output.path):
+    if not isinstance(output.path, str) or not is_absolute(output.path):
         raise SettingError(
             f"{type(output).__name__}: path must be absolute or a location such as 's3a://lake/orders', found "
             f"{output.path!r}: Spark would look for it somewhere else"

@@ -89,6 +89,8 @@ def test_a_ledger_moves_from_airflow_to_a_location_and_back_and_runs_go_on_from_
     in_airflow.test()
     assert move("--to", "airflow") == 2
     assert "'airflow'" in capsys.readouterr().err
+    assert move("--to", "ledgers") == 2
+    assert "absolute" in capsys.readouterr().err
     assert move("--to", location) == 0
     assert f"ledger={location!r}" in capsys.readouterr().out
     bench.write(2)
@@ -124,6 +126,12 @@ def test_an_airflow_without_asset_state_asks_for_a_location_when_the_dag_is_pars
     assert location_for("orders", "s3://bucket/ledgers") == "s3://bucket/ledgers"
     monkeypatch.setenv(VARIABLE, "/ledgers")
     assert location_for("orders", None) == "/ledgers"
+
+
+def test_a_location_for_all_loads_is_the_same_one_for_each_process(monkeypatch):
+    monkeypatch.setenv(VARIABLE, "ledgers")
+    with pytest.raises(SettingError, match=r"absolute .* 'ledgers'"):
+        location_for("orders", None)
 
 
 def test_what_cannot_be_opened_is_named():

@@ -14,7 +14,8 @@ from ...core.codec import for_programs
 from ...core.notation.spelling import counted
 from ...errors import SettingError
 from ...loads import ledger_operations
-from ...loads.ledger import LedgerStore, setting_for
+from ...loads.ledger import AIRFLOW, LedgerStore, setting_for
+from ...storage import check_ledger
 from .at_airflow import airflow, place_of, run_is_active, store_of
 
 TO_HELP = (
@@ -115,6 +116,8 @@ def _restore(arguments: argparse.Namespace, store: LedgerStore) -> int:
 
 def _move(arguments: argparse.Namespace, store: LedgerStore) -> int:
     to = arguments.to.rstrip("/")
+    if to != AIRFLOW:
+        check_ledger(to)
     if to == place_of(arguments.load, arguments.at).rstrip("/"):
         raise SettingError(
             f"the ledger of load {arguments.load!r} is already at {to!r}: if its DAG names the new location "
