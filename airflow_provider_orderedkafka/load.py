@@ -26,12 +26,12 @@ from .core.notation.subscriptions import (
 from .core.order.cuts import OnDataLoss
 from .core.pacing import DelayFrom, Pace, Terms, rewinding
 from .errors import SettingError
-from .storage import check_ledger
 
 Duration = str | timedelta
 StartSetting = str | datetime | Mapping[str, str | datetime | Sequence[int] | Mapping[str, int]]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
+_ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
 @arguments()
@@ -185,6 +185,19 @@ def _plain(start: Any) -> Any:
     if isinstance(start, datetime):
         return str(parse_start(start, "start"))
     return dict(start) if isinstance(start, Mapping) else start if isinstance(start, str) else list(start)
+
+
+def is_absolute(location: str) -> bool:
+    """Whether it is the same place for every process, wherever it runs."""
+    return _ABSOLUTE.match(location) is not None
+
+
+def check_ledger(location: str) -> None:
+    if not is_absolute(location):
+        raise SettingError(
+            "ledger must be an absolute path or a location such as 's3://bucket/ledgers', found "
+            f"{location!r}: each of Airflow's processes would look in another folder"
+        )
 
 
 def _mistakes(load: OrderedLoad) -> Iterator[str]:

@@ -16,8 +16,9 @@ from .core.checkpoint_files import DOCUMENT, LEASES, NOTES, RANGE, REPORT, SIGNS
 from .core.documents import Range, Report
 from .core.notation.secrets import has_login, masked
 from .errors import OrderedKafkaError, SettingError, StateError
+from .load import check_ledger
 from .loads.ledger import LEDGER, LedgerStore, store_in
-from .storage import LocalState, ObjectState, State, check_ledger, join, local_path
+from .storage import LocalState, ObjectState, State, join, local_path
 
 REACHED_BY = (
     "for s3:// and s3a:// apache-airflow-providers-amazon[s3fs], for gs:// apache-airflow-providers-google, for "

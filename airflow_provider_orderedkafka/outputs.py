@@ -16,7 +16,7 @@ from .core.notation.spelling import arguments, meant
 from .core.notation.subscriptions import TOPIC_NAMES, Subscription, is_topic_name, reads
 from .core.order.positions import is_integer
 from .errors import SettingError
-from .storage import is_absolute
+from .load import is_absolute
 
 BY_DAY: Final = ("days(order_time)",)
 FILES: Final = ("parquet", "orc", "json", "csv", "avro")

@@ -12,7 +12,6 @@ only read here. A store that ignores the precondition, as some do that speak S3,
 import contextlib
 import errno
 import os
-import re
 import secrets
 import time
 from collections.abc import Iterator
@@ -55,22 +54,6 @@ class State(Protocol):
 
     def delete(self, name: str) -> None:
         """Delete a document, or a folder with all that is in it; fine where there is none."""
-
-
-_ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
-
-
-def is_absolute(location: str) -> bool:
-    """Whether it is the same place for every process, wherever it runs."""
-    return _ABSOLUTE.match(location) is not None
-
-
-def check_ledger(location: str) -> None:
-    if not is_absolute(location):
-        raise SettingError(
-            "ledger must be an absolute path or a location such as 's3://bucket/ledgers', found "
-            f"{location!r}: each of Airflow's processes would look in another folder"
-        )
 
 
 def local_path(location: str) -> Path | None:

@@ -13,9 +13,9 @@ from ...context import now_ms
 from ...core.codec import for_programs
 from ...core.notation.spelling import counted
 from ...errors import SettingError
+from ...load import check_ledger
 from ...loads import ledger_operations
 from ...loads.ledger import AIRFLOW, LedgerStore, setting_for
-from ...storage import check_ledger
 from .at_airflow import airflow, place_of, run_is_active, store_of
 
 TO_HELP = (
