@@ -138,7 +138,7 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
 
     def mirror(self, load: str, topics: Sequence[str] = ()) -> GroupMirror:
         """The load's consumer group, read for these topics (default: all topics of the cluster)."""
-        return GroupMirror(self.config, load, lambda: self._discover(topics).partitions)
+        return GroupMirror.of(self.config, load, topics)
 
     def topic_ids(self, topics: Sequence[str]) -> Mapping[str, str]:
         return self._discover(topics).ids

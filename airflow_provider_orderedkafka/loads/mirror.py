@@ -8,12 +8,13 @@ recognized.
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from ..core.codec import canonical
 from ..core.documents import Ledger
+from ..core.notation.subscriptions import Matching, Named
 from ..core.order.cuts import Floor, OrderTimes, Place
 from ..core.order.positions import Offsets, TopicPartition
 from ..errors import LifecycleError
@@ -53,17 +54,30 @@ class GroupMirror:
         self._group = group_of(load)
         self._partitions = partitions
 
+    @classmethod
+    def of(cls, config: Mapping[str, str], load: str, topics: Sequence[str] = ()) -> Self:
+        """The mirror, read for these topics, by default for all of the cluster."""
+        from ..kafka.lookup.topics import discover
+
+        wanted = Named(tuple(topics)) if topics else Matching(".*")
+        return cls(config, load, lambda: discover(config, wanted).partitions)
+
     def check(self, ledger: Ledger | None) -> None:
+        if self.is_behind(ledger) and ledger is not None:
+            self.write(ledger)
+
+    def is_behind(self, ledger: Ledger | None) -> bool:
+        """Whether it lacks what the ledger has; `LifecycleError` if it is ahead, of another ledger, or without one."""
         found = self.read(None if ledger is None else ledger.place.offsets)
         if found is None:
-            return None if ledger is None else self.write(ledger)
+            return True
         if ledger is None:
             raise LifecycleError(self._without_ledger(found))
         if found.instance != ledger.instance:
             raise LifecycleError(self._of_another(found, ledger))
         if found.revision > ledger.revision:
             raise LifecycleError(self._ahead(found, ledger))
-        return self.write(ledger) if found.revision < ledger.revision or not found.whole else None
+        return found.revision < ledger.revision or not found.whole
 
     def write(self, ledger: Ledger) -> None:
         from ..kafka.lookup.topics import write_commits

@@ -19,19 +19,20 @@ from ..core.lifecycle import joined, status_of
 from ..core.next_range import NothingToLoad, Survey, limit_reached
 from ..core.notation.spelling import counted, listed
 from ..core.notation.starts import Moment, Start
-from ..core.notation.subscriptions import lacking
+from ..core.notation.subscriptions import lacking, names
 from ..core.order.cuts import Bound
 from ..core.order.planning import Planner
 from ..core.order.positions import TopicPartition
 from ..core.order.timeline import PATIENCE, Log
 from ..core.pacing import Terms, Verdict
-from ..errors import DataLossError, OrderedKafkaError, UnknownTopicError
+from ..errors import DataLossError, LifecycleError, OrderedKafkaError, UnknownTopicError
 from ..kafka.clients.config import KafkaConfig
 from ..kafka.clients.pools import ReadSettings
 from ..kafka.lookup.survey import Brokers, survey
 from . import ranges
 from .books import check_chosen
 from .ledger import LedgerStore
+from .mirror import GroupMirror
 from .ranges import plan_replay
 
 Special = Mapping[TopicPartition, tuple[str, ...]]
@@ -145,6 +146,10 @@ def preview(config: KafkaConfig, terms: Terms, store: LedgerStore | None, now: i
         if opened is not None:
             return _of_range(brokers, opened, Preview(terms.load, ledger.revision, verdict, opened))
     looked_at, remarks = _with_first_looks(brokers, terms, ledger, now)
+    try:
+        GroupMirror.of(config, terms.load, names(terms.subscription)).is_behind(ledger)
+    except LifecycleError as error:
+        return _failing(terms, looked_at, error)
     return replace(_next(brokers, terms, looked_at, now), remarks=remarks)
 
 

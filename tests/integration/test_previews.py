@@ -18,6 +18,7 @@ from airflow_provider_orderedkafka.errors import TopicChangedError, UnknownTopic
 from airflow_provider_orderedkafka.kafka.lookup.survey import Brokers
 from airflow_provider_orderedkafka.loads import ranges
 from airflow_provider_orderedkafka.loads.ledger import LedgerStore
+from airflow_provider_orderedkafka.loads.mirror import GroupMirror
 from airflow_provider_orderedkafka.loads.previews import preview, preview_replay
 
 EARLY = 1_700_000_000_000
@@ -141,3 +142,15 @@ def test_a_replay_says_how_much_and_which_part_of_it(config, topics, records):
     assert preview_replay(config, load_of(topic).terms, ahead, NOW).planned is not None
     nothing = preview_replay(config, load_of(topic).terms, (asked[1], asked[1]), NOW)
     assert says(nothing.text, "latest ... latest")
+
+
+def test_a_run_that_would_find_a_mirror_of_more_than_its_ledger_has_would_fail(config, topics, records, store_at):
+    topic = topics.create()
+    records.produce(topic, some(40))
+    load = replace(load_of(topic), name=topic)
+    store = store_at(load, 0)
+    GroupMirror(config, load.name).write(replace(store.ledger(), revision=1))
+    for kept in (store, None):
+        found = preview(config, load.terms, kept, NOW)
+        assert not found.to_json()["starts"]
+        assert f"orderedkafka ledger restore {load.name} " in found.text
