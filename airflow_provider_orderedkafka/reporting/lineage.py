@@ -61,9 +61,11 @@ def checked(flow: Flow | None, audit: AuditRow | None) -> Any:
 
 
 def _assertions(audit: AuditRow) -> Any:
+    """What it found and, where nothing is unknown, also what it did not find."""
     from openlineage.client.generated import data_quality_assertions_dataset as quality
 
-    asserted = {name: not getattr(audit, name) for name in COUNTED}
+    counts = {name: getattr(audit, name) for name in COUNTED}
+    asserted = {name: not count for name, count in counts.items() if count or not audit.unknown}
     return quality.DataQualityAssertionsDatasetFacet(
         assertions=[quality.Assertion(assertion=f"no row is {name}", success=holds) for name, holds in asserted.items()]
     )

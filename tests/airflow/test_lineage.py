@@ -6,6 +6,7 @@ import pytest
 from support.runs import a_range, a_report
 
 from airflow_provider_orderedkafka import Allow, DeltaOutput, FilesOutput, IcebergOutput, KafkaOutput, Rows
+from airflow_provider_orderedkafka.core.status import COUNTED, AuditRow
 from airflow_provider_orderedkafka.job import Job
 from airflow_provider_orderedkafka.reporting import lineage
 
@@ -67,3 +68,21 @@ def test_rows_are_told_where_it_is_known_of_which_topic_they_are():
 
 def test_a_task_that_loaded_nothing_has_no_lineage():
     assert names(None) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("found", "asserted"),
+    [
+        ({}, dict.fromkeys(COUNTED, True)),
+        ({"missing": 2}, {name: name != "missing" for name in COUNTED}),
+        ({"unknown": 5}, {"unknown": False}),
+        ({"doubled": 1, "unknown": 5}, {"doubled": False, "unknown": False}),
+    ],
+    ids=["clean", "wrong", "not known", "wrong, and the rest not known"],
+)
+def test_an_audit_asserts_only_what_it_knows(found, asserted):
+    audit = AuditRow(1, "found", **found)
+    (_, output) = lineage.checked(lineage.Checks(flow(["orders"], KafkaOutput("out")), audit)).inputs
+    (facet,) = output.inputFacets.values()
+    told = {each.assertion.removeprefix("no row is "): each.success for each in facet.assertions}
+    assert told == asserted
