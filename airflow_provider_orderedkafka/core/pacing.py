@@ -253,8 +253,10 @@ def silent(watch: WatcherState | None, seen: Seen, backoff: int) -> str | None:
         return "row limit reached"
     if watch is None or watch.revision != seen.revision:
         return None
-    due = watch.fired_at + patience(watch, seen, backoff)
-    return None if seen.now >= due else f"started a run {(seen.now - watch.fired_at) // 1000} s ago"
+    waited = seen.now - watch.fired_at
+    if waited < 0 or waited >= patience(watch, seen, backoff):  # a clock may be set back
+        return None
+    return f"started a run {waited // 1000} s ago"
 
 
 def patience(watch: WatcherState, seen: Seen, backoff: int) -> int:

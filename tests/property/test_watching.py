@@ -52,6 +52,15 @@ def test_the_run_that_looks_first_has_time_to_open_its_range():
     assert len(watcher.started) == 1
 
 
+def test_a_clock_that_was_set_back_holds_no_run_back_and_starts_one_alone():
+    watcher = Watcher()
+    watcher.now = 24 * 60 * MINUTE
+    watcher.look(LEDGER)
+    watcher.now = 0
+    watcher.look(LEDGER, seconds=60)
+    assert len(watcher.started) == 2
+
+
 def test_a_first_run_that_found_nothing_is_followed_by_another_as_soon_as_the_backoff_is_over():
     watcher = Watcher()
     watcher.look(None)
