@@ -230,7 +230,7 @@ def _upserted(
 ) -> dict[str, Compared]:
     try:
         read = partial(read_source, clusters.source)
-        return compare_upserts(mine, [each for each in known if each is not None], read, most)
+        return compare_upserts(mine, known, read, most)
     except CannotReadError as error:
         return {each.range_id: _unknown(max(each.rows_emitted, 1), str(error)) for each in mine}
 

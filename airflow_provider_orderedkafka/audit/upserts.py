@@ -50,21 +50,26 @@ Numbers = dict[str, Ints]
 class Walk:
     """How a load went up to the version that its `newest` range has left.
 
-    Its `ranges` that changed keys, each behind the one before, and those that were loaded `again`.
+    Its `ranges` that changed keys, each behind the one before, those that were loaded `again`, and all that `merged`
+    rows, even those that were abandoned: None if some may not have said, or not to the end, what they changed.
     """
 
     newest: Report
     ranges: Sequence[Report]
     again: Sequence[Report]
+    merged: Sequence[Report] | None
 
     @classmethod
-    def of(cls, audited: Iterable[Report], known: Iterable[Report]) -> "Walk":
+    def of(cls, audited: Iterable[Report], known: Iterable[Report | None]) -> "Walk":
         """Raises `CannotReadError` unless all ranges up to the newest one are known."""
-        newest = max(audited, key=_turn)
-        mine = [each for each in sorted(known, key=_turn) if _owner(each) == _owner(newest)]
-        changed = [each for each in mine if each.complete and _stage(each) != "again" and _before(each, newest)]
+        newest, known = max(audited, key=_turn), [*known]
+        mine = [each for each in sorted(filter(None, known), key=_turn) if _owner(each) == _owner(newest)]
+        merged = [each for each in mine if _stage(each) == "again" or _before(each, newest)]
+        changed = [each for each in merged if each.complete and _stage(each) != "again"]
         once = {each.range.ledger_revision: each for each in changed}  # one that was abandoned is loaded anew
-        found = cls(newest, [*once.values()], [each for each in mine if _stage(each) == "again"])
+        whole = None not in known and all(map(_said_all, merged))
+        again = [each for each in merged if _stage(each) == "again"]
+        found = cls(newest, [*once.values()], again, merged if whole else None)
         found._check()
         return found
 
@@ -118,6 +123,12 @@ def _owner(report: Report) -> str | None:
 
 def _stage(report: Report) -> str | None:
     return None if report.range.upsert is None else report.range.upsert.stage
+
+
+def _said_all(report: Report) -> bool:
+    """Whether a range has said all that it changed. What loads it once more leaves no report but its own."""
+    loaded_once = report.destination is None or report.destination.called in {"", report.range_id}
+    return report.complete and loaded_once and not report.changes.unknown
 
 
 def _turn(report: Report) -> tuple[int, int]:
@@ -202,16 +213,16 @@ def _last(*parts: Numbers) -> Numbers:
 
 def compare_upserts(
     audited: Sequence[Report],
-    known: Iterable[Report],
+    known: Iterable[Report | None],
     read: Callable[[Report], Source],
     most: int = 20,
     rows: Callable[[Walk], Found] = read_rows,
 ) -> dict[str, Compared]:
     """What came of each audited range, by its id, with at most `most` places of a finding.
 
-    `known` are all reports of their load; `read` gives the records of a range, and `rows` those of the table. What is
-    wrong with a record's row or its key counts for the last audited range that has read it, else for the newest. Raises
-    `CannotReadError`.
+    `known` are all reports of their load, None for a range that has none; `read` gives the records of a range, and
+    `rows` those of the table. What is wrong with a record's row or its key counts for the last audited range that has
+    read it, else for the newest. Raises `CannotReadError`.
     """
     walk = Walk.of(audited, known)
     return _Comparison(walk, sorted(audited, key=_turn), rows(walk), read, most).compared()
@@ -348,11 +359,11 @@ class _Comparison:
         newest.leave_open(
             max(len(self.rows["at"]), 1), "only the load knew the keys of records, and which records are deletes"
         )
-        changes = [each.changes for each in self.walk.ranges]
-        if any(each.unknown for each in changes):
+        if self.walk.merged is None:
             return
-        most = sum(each.inserted for each in changes)
-        least = most - sum(each.deleted for each in changes)
+        most = sum(each.changes.inserted for each in self.walk.merged)
+        revived = sum(each.changes.inserted for each in self.walk.again)  # perhaps after this version
+        least = most - revived - sum(each.changes.deleted for each in self.walk.merged)
         why = f"the reports say {least:,} to {most:,} keys, but there are {keys:,}; it is not known which ones"
         newest.add("missing", max(least - keys, 0), iter([Finding("missing", "", why=why)]), least > keys)
         newest.add("ahead", max(keys - most, 0), iter([Finding("ahead", "", why=why)]), keys > most)
