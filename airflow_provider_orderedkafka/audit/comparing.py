@@ -24,6 +24,7 @@ from ..core.lanes import KeepOrder, PlacedBy
 from ..core.order.positions import TopicPartition
 from ..core.status import COUNTED
 from ..kafka.provenance import WHOLE_RECORD
+from ..kafka.read.columns import LAST_MILLISECOND
 from .numbers import NAMED, UNCOMPARED, Columns, Ints, Mask, Source, begins
 
 UNKNOWN: Final = "unknown"
@@ -210,7 +211,8 @@ class _Comparison:
                 wrong["headers"] = self.found.columns["headers"][which] != hash(())
             for name in COPIED[2:]:
                 wrong[name] &= self.found.columns[name][which] != UNCOMPARED
-            wrong["timestamp"] &= records["timestamp"][index] >= 0
+            stamps, last = records["timestamp"][index], self.found.columns["timestamp"][which] == LAST_MILLISECOND
+            wrong["timestamp"] &= (stamps >= 0) & ~(last & (stamps > LAST_MILLISECOND))
             wrong["late"] &= self.source.exact[index]
         wrong |= {name: self.found.columns["other"][which] >> bit & 1 != 0 for bit, name in enumerate(NAMED)}
         if self.promised.copied:

@@ -4,11 +4,12 @@ They are found by their manifests. Tables are reached by the same locations.
 """
 
 import json
+import re
 from base64 import b64decode
 from binascii import Error as NoBase64
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import pyarrow as pa
@@ -24,7 +25,15 @@ PLACE: Final = ("topic", "partition", "offset")
 Batches = Iterator[tuple[str, pa.RecordBatch]]
 """The rows of an output in order, each batch with the name of where it lies."""
 
+_FORMATS: Final = {"parquet": dataset.ParquetFileFormat(coerce_int96_timestamp_unit="us"), "orc": "orc"}
+"""In nanoseconds, as Arrow reads the times that Spark writes, those of some centuries would be other ones."""
+
 _MOMENT: Final = pa.timestamp("us", "UTC")
+_YEAR: Final = re.compile(r"\+?(\d{4,})(-.*)")
+_EPOCH: Final = datetime.fromtimestamp(0, UTC)
+_CYCLE: Final = 146_097 * 86_400_000_000
+"""The microseconds of 400 years, after which the calendar begins anew."""
+
 _TEXT: Final = pa.string()
 _HEADERS: Final = pa.list_(pa.struct([("key", _TEXT), ("value", _TEXT)]))
 _PLACE: Final = pa.schema([("topic", _TEXT), ("partition", pa.int32()), ("offset", pa.int64())])
@@ -98,8 +107,10 @@ def _batches(files: fs.FileSystem, path: str, kind: str, *, copied: bool) -> Ite
         elif kind == "avro":
             yield from _avro(files, path)
         else:
-            yield from dataset.dataset(path, format=kind, filesystem=files).to_batches(use_threads=False)
+            yield from dataset.dataset(path, format=_FORMATS[kind], filesystem=files).to_batches(use_threads=False)
     except (pa.ArrowException, OSError, EOFError) as error:
+        if "out of range" in str(error):
+            raise CannotReadError(f"{path!r} has a time that cannot be read here: {error}") from error
         raise SettingError(f"{path!r} is no complete file of {kind}: {error}") from error
 
 
@@ -141,6 +152,8 @@ def _avro(files: fs.FileSystem, path: str) -> Iterator[pa.RecordBatch]:
     with files.open_input_file(path) as stream:
         try:
             yield from (_copied_rows(list(block)) for block in block_reader(stream))
+        except OverflowError as error:
+            raise CannotReadError(f"{path!r} has a time that cannot be read here: {error}") from error
         except Exception as error:  # of fastavro, a codec or Python itself: none says that a file is damaged
             raise SettingError(f"{path!r} is no complete file of avro: {type(error).__name__}: {error}") from error
 
@@ -173,14 +186,20 @@ def _pairs(headers: Sequence[dict[str, str | None]] | None) -> list[dict[str, An
 
 def _moments(path: str, texts: Sequence[str | None]) -> pa.Array:
     """Times; null where there is none. Raises `CannotReadError` if they are written in another way altogether."""
-    found = [_moment(text) for text in texts]
-    if found and not any(found) and any(texts):
+    found = [_microseconds(text) for text in texts]
+    if found and found.count(None) == len(found) and any(texts):
         raise CannotReadError(f"{path!r}: its times are not in Spark's default format, found {texts[0]!r}")
-    return pa.array(found, _MOMENT)
+    return pa.array(found, pa.int64()).cast(_MOMENT)
 
 
-def _moment(text: str | None) -> datetime | None:
-    try:
-        return None if text is None else datetime.fromisoformat(text)
-    except ValueError:
+def _microseconds(text: str | None) -> int | None:
+    """A time since the epoch. Of years beyond Python's, the calendar is that of 400 years before."""
+    found = _YEAR.fullmatch(text or "")
+    if found is None:
         return None
+    cycles = max(int(found[1]) - 9_600, 0) // 400
+    try:
+        since = datetime.fromisoformat(f"{int(found[1]) - 400 * cycles:04}{found[2]}") - _EPOCH
+    except (ValueError, TypeError):  # of text that is no time, and of a time in no zone
+        return None
+    return since // timedelta(microseconds=1) + cycles * _CYCLE

@@ -5,14 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.applications import Application, dying_once, events, filtered, some_too_large
+from support.applications import START, Application, dying_once, events, filtered, some_too_large
 from support.audited import audited, counted
 from support.planted import some
-from support.records import Records
+from support.records import Record, Records
 from support.topics import Topics
 
 from airflow_provider_orderedkafka.core.documents import Report
-from airflow_provider_orderedkafka.core.order.positions import TopicPartition
+from airflow_provider_orderedkafka.core.order.positions import LARGEST, TopicPartition
 from airflow_provider_orderedkafka.spark.table_sink import table_sink
 from airflow_provider_orderedkafka.spark.tables import table
 
@@ -117,6 +117,19 @@ def test_files_of_real_loads_are_clean(
     app.run(*argv, *files, "--row-limit", "1000", sink=table_sink, transform=filtered)
     found = clean(app, capfd)
     assert [each["rows"] for each in found["ranges"]] == [90, 10, 5]
+
+
+@pytest.mark.parametrize(
+    ("kind", "unit", "found"), [("parquet", 1_000, {}), ("json", 1_000_000, {}), ("orc", 1_000, {"unknown": 2})]
+)
+def test_times_that_a_producer_gave_in_micro_or_nanoseconds_are_no_other_ones(
+    app: Application, topics: Topics, records: Records, capfd: Any, kind: str, unit: int, found: dict[str, int]
+) -> None:
+    """What Arrow cannot read of ORC is not known."""
+    source = topics.create("a", config={"message.timestamp.after.max.ms": LARGEST})
+    records.produce(source, [Record(b"v", START), Record(b"v", START * unit)])
+    app.run(*everything(source), "--output", f"{kind}:{app.folder / 'table'}", sink=table_sink)
+    assert counted(audited(app.servers, app.checkpoint, capfd)[1]) == found
 
 
 def spread(records: Any) -> Any:

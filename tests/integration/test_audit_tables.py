@@ -111,8 +111,13 @@ def as_avro(rows: pa.Table, path: Path) -> None:
         return ["null", AVRO[kind]]
 
     fields = [{"name": field.name, "type": of(field.type)} for field in rows.schema]
+    numbers = pa.schema(
+        [each.with_type(pa.int64()) if pa.types.is_timestamp(each.type) else each for each in rows.schema]
+    )
     with path.open("wb") as file:
-        fastavro.writer(file, {"type": "record", "name": "row", "fields": fields}, rows.to_pylist(), codec="snappy")
+        fastavro.writer(
+            file, {"type": "record", "name": "row", "fields": fields}, rows.cast(numbers).to_pylist(), codec="snappy"
+        )
 
 
 AVRO: dict[pa.DataType, Any] = {
@@ -228,6 +233,12 @@ def test_times_that_are_written_in_another_way_and_formats_that_are_not_read_lea
     assert len(found["ranges"][0]["reasons"]) == 1
     written.report(replace(report, destination=replace(report.destination, output=f"csv:{written.folder}/files")))
     assert counted(audit()[1]) == {"unknown": ROWS}
+
+
+def test_a_time_that_python_does_not_have_leaves_files_of_avro_unknown(written: Written, audit: Any) -> None:
+    written.load_files(lambda rows: [rows[0].but(timestamp=BASE * 1_000), *rows[1:]], kind="avro", write=as_avro)
+    code, found = audit()
+    assert (code, counted(found)) == (FOUND, {"unknown": ROWS})
 
 
 @pytest.mark.parametrize("unit", ["us", "ns"])

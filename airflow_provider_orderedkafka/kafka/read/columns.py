@@ -214,7 +214,7 @@ Which = slice | NDArray[np.intp]
 """Some rows of a slice: a span of them, or any."""
 
 _MOMENT = pa.timestamp("us", tz="UTC")
-_LAST_MILLISECOND = np.iinfo(np.int64).max // 1_000
+LAST_MILLISECOND: Final = int(np.iinfo(np.int64).max) // 1_000
 _ROW_BYTES = 64  # of a row, besides its key, value and headers
 
 _COLUMNS = {
@@ -371,7 +371,7 @@ class BatchBuilder:
 
 def _moments(milliseconds: Ints) -> Any:
     """As Arrow timestamps; those too late for one become the last one."""
-    return pa.array(np.minimum(milliseconds, _LAST_MILLISECOND) * 1_000).cast(_MOMENT)
+    return pa.array(np.minimum(milliseconds, LAST_MILLISECOND) * 1_000).cast(_MOMENT)
 
 
 _MAKE: dict[str, Callable[[BatchBuilder, Which], Any]] = {
