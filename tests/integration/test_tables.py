@@ -14,8 +14,10 @@ from support.table_formats import rows_of
 from support.topics import Topics
 
 from airflow_provider_orderedkafka.core.documents import Destination
+from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.spark.table_sink import table_sink
 from airflow_provider_orderedkafka.spark.tables.columns import alterations, compared, holds
+from airflow_provider_orderedkafka.spark.tables.upserts import with_deletes
 
 
 @pytest.mark.versions
@@ -143,3 +145,19 @@ def test_what_a_table_lacks_or_does_not_hold_is_named_at_any_depth_and_in_any_ca
         "ALTER TABLE t ADD COLUMNS (`s`.`b` int COMMENT 'c', `l`.`element`.`b.c` int COMMENT 'c', "
         "`a b` STRUCT<`x-y`: int> COMMENT 'c')"
     ]
+
+
+@pytest.mark.parametrize(
+    ("columns", "deleted"), [("true AS _IS_DELETED, 1 AS value", True), ("NULL AS VALUE", True), ("1 AS Value", False)]
+)
+def test_which_rows_delete_their_key_is_said_by_a_column_in_any_case(
+    spark: SparkSession, columns: str, deleted: bool
+) -> None:
+    rows = with_deletes(spark.sql(f"SELECT 1 AS id, {columns}"), None, "a table")
+    assert [row.asDict()["_is_deleted"] for row in rows.collect()] == [deleted]
+    assert rows.columns.count("_is_deleted") == 1
+
+
+def test_two_ways_to_say_which_rows_delete_their_key_are_refused_in_any_case(spark: SparkSession) -> None:
+    with pytest.raises(SettingError):
+        with_deletes(spark.sql("SELECT 1 AS id, true AS _IS_DELETED"), "false", "a table")

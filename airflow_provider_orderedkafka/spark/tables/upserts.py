@@ -141,18 +141,21 @@ def with_deletes(rows: "DataFrame", deletes: str | None, of: str) -> "DataFrame"
     """The rows with `_is_deleted`; those of which it is true have their key and what says where they are from, only."""
     from pyspark.sql import functions as f
 
-    if deletes is not None and DELETED in rows.columns:
+    there = {name.lower(): name for name in rows.columns}
+    if deletes is not None and DELETED in there:
         raise SettingError(
             f"{of}: the column {DELETED!r} and deletes={deletes!r} both say which rows delete their key: leave one out"
         )
-    if deletes is None and not {DELETED, "value"} & set(rows.columns):
+    if deletes is None and not {DELETED, "value"} & there.keys():
         raise SettingError(
             f"{of}: nothing says which rows delete their key: they have no column {DELETED!r} or 'value', found "
             f'{", ".join(map(repr, rows.columns))}: set Rows(deletes=...), such as "op = \'d\'", or "false"'
         )
     if deletes is not None:
         return rows.withColumn(DELETED, f.expr(deletes).cast("boolean"))
-    return rows if DELETED in rows.columns else rows.withColumn(DELETED, f.col("value").isNull())
+    if DELETED in there:
+        return rows.withColumnRenamed(there[DELETED], DELETED)
+    return rows.withColumn(DELETED, f.col(there["value"]).isNull())
 
 
 def without_values(rows: "DataFrame", keys: Sequence[str]) -> "DataFrame":
