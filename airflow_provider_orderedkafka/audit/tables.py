@@ -34,6 +34,8 @@ _GONE: Final = -3
 """What no record has."""
 
 OF_HADOOP: Final = re.compile(r"v(\d+)(?:\.gz)?\.metadata\.json")
+UNFINISHED: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(\.gz)?\.metadata\.json")
+"""Metadata in a Hadoop catalog, and what becomes that once it is renamed, or was left by a killed writer."""
 
 
 def read_table(report: Report, found: Found) -> Found:
@@ -334,6 +336,9 @@ class _Lake:
             raise CannotReadError(f"{self.name} is no longer the table that the range was loaded into")
 
 
+MICROSECONDS: Final = "SET datafusion.execution.parquet.coerce_int96 = 'us'"
+"""How times of Spark are read, which in nanoseconds would be other ones after 2262."""
+
 _NESTED: Final = frozenset({IDENTITY, "headers"})
 
 
@@ -354,7 +359,9 @@ def _delta(lake: _Lake) -> Batches:
         flat = [each.name for each in known if each.name in _NESTED or not pa.types.is_nested(each.type)]
         columns = pa.schema([known.field(name) for name in (lake.choose(known) if lake.choose else flat)])
         names = ", ".join(f'"{name.replace(chr(34), 2 * chr(34))}"' for name in columns.names)
-        found = QueryBuilder().register("rows", table).execute(f"SELECT {names} FROM rows{which}")  # noqa: S608 - quoted
+        query = QueryBuilder()
+        list(query.execute(MICROSECONDS))
+        found = query.register("rows", table).execute(f"SELECT {names} FROM rows{which}")  # noqa: S608 - quoted
         for batch in pa.RecordBatchReader.from_stream(found):  # without what deletion vectors have deleted
             yield f"delta:{lake.name}", batch.select(columns.names).cast(columns)
 
@@ -406,6 +413,7 @@ def _newest_metadata(location: str) -> str | None:
     files, base = opened(location)
     there = files.get_file_info(fs.FileSelector(f"{base}/metadata", allow_not_found=True))
     names = [each.base_name for each in there if each.base_name.endswith(".metadata.json")]
+    names = [name for name in names if not UNFINISHED.fullmatch(name)]
     numbers = {int(found[1]): name for name in names if (found := OF_HADOOP.fullmatch(name))}
     if not numbers or len(numbers) < len(names):
         return None

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.audited import audited, counted
+from support.applications import START
+from support.audited import audited, counted, prove
 from support.lake import Lake, Loading, MakeLoading, added_with
 from support.outputs import Position
 from support.plain import as_argument
@@ -26,6 +27,7 @@ from support.table_formats import DELTA, ICEBERG, STRUCT
 from support.topics import Topics
 
 from airflow_provider_orderedkafka.core.commits import IDENTITY
+from airflow_provider_orderedkafka.core.order.positions import LARGEST
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(900)]
 
@@ -455,6 +457,26 @@ def test_a_table_of_a_catalog_is_written_like_one_by_its_path(loading: MakeLoadi
     assert load.run(die="after")["code"] == "died"
     assert load.run()["report"]["replayed"] == load.first_batch
     assert load.positions() == expected
+
+
+@of(ICEBERG)
+def test_what_a_writer_left_that_was_killed_before_it_committed_hides_no_table(loading: MakeLoading) -> None:
+    load = loading()
+    load.run()
+    metadata = load.lake.format.place(load.lake.folder, load.output) / "metadata"
+    (metadata / f"{uuid.uuid4()}.metadata.json").write_text("{}")
+    prove(load.servers, load.checkpoint)
+
+
+def test_times_that_a_producer_gave_in_microseconds_are_no_other_ones_to_an_audit(
+    loading: MakeLoading, topics: Topics, records: Records
+) -> None:
+    load = loading()
+    source = topics.create("b", config={"message.timestamp.after.max.ms": LARGEST})
+    records.produce(source, [Record(b"v", START * unit) for unit in (1, 1_000)])
+    load.loaded = whole_range(load.servers, source)
+    load.run()
+    prove(load.servers, load.checkpoint)
 
 
 @of(ICEBERG)
