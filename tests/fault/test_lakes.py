@@ -28,6 +28,7 @@ from support.topics import Topics
 
 from airflow_provider_orderedkafka.core.commits import IDENTITY
 from airflow_provider_orderedkafka.core.order.positions import LARGEST
+from airflow_provider_orderedkafka.outputs import IcebergOutput
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(900)]
 
@@ -457,6 +458,15 @@ def test_a_table_of_a_catalog_is_written_like_one_by_its_path(loading: MakeLoadi
     assert load.run(die="after")["code"] == "died"
     assert load.run()["report"]["replayed"] == load.first_batch
     assert load.positions() == expected
+
+
+@of(ICEBERG)
+def test_a_table_may_have_a_name_with_a_dash(loading: MakeLoading) -> None:
+    load = loading()
+    load.output = IcebergOutput(f"lake.shop.the-orders-{uuid.uuid4().hex}")
+    ended = load.run()
+    assert ended["code"] == 0, ended["said"]
+    prove(load.servers, load.checkpoint)
 
 
 @of(ICEBERG)

@@ -161,7 +161,7 @@ ADDED: Final = ("added-records", "added-files-size", "added-data-files")
 class IcebergTable(LakeTable[IcebergOutput]):
     def prepare(self, rows: "DataFrame") -> Columns:
         self._check_session()
-        if not self.session.catalog.tableExists(self.output.table):
+        if not self.session.catalog.tableExists(self.name):
             self.make(rows, columns(rows), self.output.layout)
         self.check_key(rows)
         return self.settle(rows.schema)
@@ -329,7 +329,7 @@ class DeltaTable(LakeTable[DeltaOutput]):
         from pyspark.errors import AnalysisException
 
         if self.output.table is not None:
-            return bool(self.session.catalog.tableExists(self.output.table))
+            return bool(self.session.catalog.tableExists(self.name))
         try:
             self.sql(f"TABLE {self.name}")
         except AnalysisException:
