@@ -2,6 +2,7 @@
 
 import json
 import random
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -95,6 +96,19 @@ def test_two_attempts_that_insert_one_new_key_at_once_make_one_row(upserts: Upse
     ended = upserts.run(die="twice")
     assert ended["code"] == 0, ended["said"]
     assert upserts.rows() == upserts.expected(records)
+
+
+@pytest.mark.parametrize("lake", [DELTA], indirect=True, ids=["delta"])
+def test_the_days_that_partition_a_table_stay_those_of_its_times_however_the_load_names_them(
+    upserts: Upserts, records: Records
+) -> None:
+    for begin, partition_by in enumerate((("days(Order_Time)",), ("days(order_time)",), None)):
+        upserts.output = replace(upserts.output, partition_by=partition_by)
+        records.produce(upserts.topic, changes(40, random.Random(8), begin=40 * begin))
+        upserts.done()
+        assert upserts.rows() == upserts.expected(records)
+    wrong = f"SELECT * FROM {upserts.table} WHERE NOT (order_time_day <=> CAST(order_time AS DATE))"
+    assert upserts.lake.sql(wrong) == []
 
 
 def told(value: str, *keys: str, deleted: tuple[str, ...] = ()) -> list[Record]:

@@ -187,14 +187,16 @@ class LakeTable(ABC, Generic[LakeOutput]):
             message = "%s: no view can be made (%s): to see the rows without deleted ones, run %s"
             _log.warning(message, self.output.of, why, current)
 
-    def generated(self) -> set[str]:
-        """The columns that the table makes by itself."""
-        return set()
+    def generated(self, names: Sequence[str]) -> list[str]:  # noqa: ARG002 - as some tables need it
+        """Those of these columns that the table makes by itself."""
+        return []
 
     def lacking(self, there: Sequence[str]) -> list[str]:
         """The columns that rows with these ones lack, and that the table does not make by itself."""
-        known = {each.lower() for each in there} | self.generated()
-        return [each for each in self.schema().names if each.lower() not in known]
+        known = {each.lower() for each in there}
+        lacking = [each for each in self.schema().names if each.lower() not in known]
+        generated = self.generated(lacking)
+        return [each for each in lacking if each not in generated]
 
     @property
     def _own(self) -> Mapping[str, str]:

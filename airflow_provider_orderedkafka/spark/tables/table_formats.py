@@ -258,8 +258,14 @@ class DeltaTable(LakeTable[DeltaOutput]):
         self._check_memory()
         return self.settle(rows.schema)
 
-    def generated(self) -> set[str]:
-        return {f"{each[len(INTO_DAYS) : -1]}{DAY}" for each in self.output.layout if each.startswith(INTO_DAYS)}
+    def generated(self, names: Sequence[str]) -> list[str]:
+        """Spark does not show which these are; those that `_make` makes are known by their names and as partitions."""
+        there = {name.lower() for name in self.schema().names}
+        found = [name for name in names if name.endswith(DAY) and name.lower().removesuffix(DAY) in there]
+        if not found:
+            return []
+        [row] = self.sql(f"DESCRIBE DETAIL {self.name}").select("partitionColumns").collect()
+        return [name for name in found if name in row["partitionColumns"]]
 
     def version(self, batch: int) -> TableVersion:  # noqa: ARG002 - as it is for every batch
         [newest] = self._described(1)
