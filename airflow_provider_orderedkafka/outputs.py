@@ -273,6 +273,12 @@ class _Table(_Place):
     options: Mapping[str, str] = field(default_factory=dict)
     new_columns: NewColumns = "fail"
 
+    @property
+    def layout(self) -> tuple[str, ...]:
+        """How a table that is made is partitioned, but for what its format does for upserts."""
+        named: tuple[str, ...] | None = self.partition_by
+        return named if named is not None else () if self.upsert else BY_DAY
+
 
 @arguments()
 @dataclass(frozen=True, slots=True)
@@ -284,7 +290,7 @@ class IcebergOutput(_Table):
     :param upsert: The columns of a key: the table has the last row of each. `()`: rows are added.
     :param partition_by: How a table that is made is partitioned: columns, or `years`, `months`, `days` or `hours` of a
         time column, `bucket(16, column)`, `truncate(4, column)`. `()`: not at all. None: by the day of `order_time`, or
-        by `bucket(16, ...)` of the first column of `upsert`.
+        by `bucket(16, ...)` of the first column of `upsert` that is no boolean.
     :param properties: Table properties of a table that is made.
     :param options: Options of the write, such as `{"target-file-size-bytes": "134217728"}`.
     :param new_columns: What becomes of columns of the rows that the table lacks: `"add"` adds them, and widens those
@@ -307,11 +313,6 @@ class IcebergOutput(_Table):
                 "spark.sql.catalog.lake defines: give that setting to Spark with conf="
             )
         _check_layout(self, lambda _: True, "")
-
-    @property
-    def layout(self) -> tuple[str, ...]:
-        """How a table that is made is partitioned."""
-        return _layout(self, tuple(f"bucket(16, {column})" for column in self.upsert[:1]))
 
 
 @arguments()
@@ -353,11 +354,6 @@ class DeltaOutput(_Table):
         else:
             _hold_path(self)
         _check_layout(self, lambda found: found[1] in {None, "days"} and not found[3], "days(column) or a column")
-
-    @property
-    def layout(self) -> tuple[str, ...]:
-        """How a table that is made is partitioned."""
-        return _layout(self, ())
 
 
 @arguments()
@@ -444,11 +440,6 @@ def _hold_path(output: Any) -> None:
             "on command lines and in logs: leave it out, and give it to Spark with conf=, or keep it where Spark runs"
         )
     object.__setattr__(output, "path", output.path.rstrip("/"))
-
-
-def _layout(output: Any, of_upserts: tuple[str, ...]) -> tuple[str, ...]:
-    named: tuple[str, ...] | None = output.partition_by
-    return named if named is not None else of_upserts if output.upsert else BY_DAY
 
 
 def _check_layout(output: Any, fits: Callable[["re.Match[str]"], bool], known: str) -> None:

@@ -111,6 +111,16 @@ def test_the_days_that_partition_a_table_stay_those_of_its_times_however_the_loa
     assert upserts.lake.sql(wrong) == []
 
 
+def test_a_key_may_have_any_name_in_any_case_and_begin_with_a_boolean(
+    lake: Lake, kafka: Any, topics: Topics, records: Records, tmp_path: Path
+) -> None:
+    key = ["is_known", "THE-key"]
+    upserts = Upserts(lake, kafka.bootstrap_servers, tmp_path, topics.create("a", 3), upsert=key)
+    records.produce(upserts.topic, changes(40, random.Random(9)))
+    upserts.done("--transform", "support.transforms:keyed")
+    assert upserts.rows() == upserts.expected(records)
+
+
 def told(value: str, *keys: str, deleted: tuple[str, ...] = ()) -> list[Record]:
     """A change of each key, and deletes of some; every key stays in its partition."""
     values = {**dict.fromkeys(keys, value.encode()), **dict.fromkeys(deleted)}

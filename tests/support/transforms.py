@@ -38,6 +38,11 @@ def odd_ones(frame: DataFrame) -> DataFrame:
     return frame.where("offset % 2 = 1")
 
 
+def keyed(frame: DataFrame) -> DataFrame:
+    """The records, with their key also in a column that SQL has to quote, and whether there is one."""
+    return frame.withColumn("the-key", f.col("key")).withColumn("is_known", f.col("key").isNotNull())
+
+
 def nothing(frame: DataFrame) -> DataFrame:
     """No row of any record."""
     return frame.where("offset < 0")

@@ -187,6 +187,14 @@ class LakeTable(ABC, Generic[LakeOutput]):
             message = "%s: no view can be made (%s): to see the rows without deleted ones, run %s"
             _log.warning(message, self.output.of, why, current)
 
+    def laid_out_by(self, rows: "DataFrame", unfit: Sequence[str]) -> list[str]:
+        """The columns of the key by which a new table is laid out, unless its owner says how: those of fit types."""
+        if self.output.partition_by is not None:
+            return []
+        named = {name.lower(): (quoted(name), kind) for name, kind in rows.dtypes}
+        keys = [named[key.lower()] for key in self.output.upsert]
+        return [name for name, kind in keys if kind not in unfit]
+
     def generated(self, names: Sequence[str]) -> list[str]:  # noqa: ARG002 - as some tables need it
         """Those of these columns that the table makes by itself."""
         return []

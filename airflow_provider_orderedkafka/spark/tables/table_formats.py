@@ -157,12 +157,17 @@ AS_IT_COMES = {"distribution-mode": "none", "fanout-enabled": "true"}
 ADDED: Final = ("added-records", "added-files-size", "added-data-files")
 
 
+UNBUCKETED: Final = ("boolean",)
+"""The types that Iceberg has no buckets of."""
+
+
 @dataclass(frozen=True, slots=True)
 class IcebergTable(LakeTable[IcebergOutput]):
     def prepare(self, rows: "DataFrame") -> Columns:
         self._check_session()
         if not self.session.catalog.tableExists(self.name):
-            self.make(rows, columns(rows), self.output.layout)
+            by_key = [f"bucket(16, {key})" for key in self.laid_out_by(rows, UNBUCKETED)[:1]]
+            self.make(rows, columns(rows), [*self.output.layout, *by_key])
         self.check_key(rows)
         return self.settle(rows.schema)
 
@@ -350,20 +355,14 @@ class DeltaTable(LakeTable[DeltaOutput]):
         parts = [quoted(days[each] + DAY if each in days else each) for each in by]
         refused = f"{self.output.of}: its folder is not empty, and is not a Delta table"
         try:
-            self.make(rows, ", ".join([columns(rows), *made]), parts, self._clustered(rows))
+            clustered = self.laid_out_by(rows, UNBOUNDED)[:MOST_CLUSTERED]
+            self.make(rows, ", ".join([columns(rows), *made]), parts, clustered)
         except SettingError as error:
             refused = str(error)
             if NOT_EMPTY not in refused:
                 raise
         if not self._exists():
             self._await(refused)
-
-    def _clustered(self, rows: "DataFrame") -> list[str]:
-        """The columns of a key, but for those of which Delta keeps no bounds."""
-        if self.output.partition_by is not None:
-            return []
-        kinds = {name.lower(): kind for name, kind in rows.dtypes}
-        return [quoted(key) for key in self.output.upsert if kinds[key.lower()] not in UNBOUNDED][:MOST_CLUSTERED]
 
     def _await(self, refused: str) -> None:
         """Wait for a table that another application is creating: while only its folder is there, Delta refuses."""
