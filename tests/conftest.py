@@ -18,6 +18,7 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from support.records import Records
+    from support.secured import SecuredKafka
     from support.topics import Topics
 
     from broker import LocalKafka
@@ -48,11 +49,12 @@ hypothesis.settings.load_profile("patient")
 
 
 @pytest.fixture(scope="session")
-def kafka(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator["LocalKafka"]:
-    """One broker for the whole run; `.bootstrap_servers` is where it is. Tests that stop brokers start their own."""
-    from broker import LocalKafka
+def kafka(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator["SecuredKafka"]:
+    """One broker for the whole run, also for users with names. Tests that stop brokers start their own."""
+    from support.secured import USERS, SecuredKafka
 
-    cluster = LocalKafka(tmp_path_factory.mktemp("kafka"), version=os.environ.get("ORDEREDKAFKA_TEST_KAFKA"))
+    version = os.environ.get("ORDEREDKAFKA_TEST_KAFKA")
+    cluster = SecuredKafka(tmp_path_factory.mktemp("kafka"), {"USERS": USERS}, version=version)
     capture = pytestconfig.pluginmanager.getplugin("capturemanager")
     with capture.global_and_fixture_disabled():  # the first start on a machine fetches the broker, and says so
         cluster.start()

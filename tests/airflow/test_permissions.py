@@ -4,38 +4,23 @@ import json
 
 import pytest
 from confluent_kafka.admin import ResourceType
-from support.bench import Bench, steps_of
+from support.bench import steps_of
 from support.messages import says
-from support.records import Records
-from support.secured import Secured, SecuredKafka, let
-from support.topics import Topics
+from support.secured import let
 
 TOPIC, GROUP = ResourceType.TOPIC, ResourceType.GROUP
-USERS = Secured.sasl("PLAIN", {"loader": "sesame", "writer": "sesame"})
-
-
-@pytest.fixture(scope="module")
-def kafka(tmp_path_factory):
-    with SecuredKafka(tmp_path_factory.mktemp("secured"), {"USERS": USERS}) as cluster:
-        yield cluster
 
 
 @pytest.fixture
-def topics(kafka):
-    return Topics(kafka.bootstrap_servers, "permissions")
-
-
-@pytest.fixture
-def bench(dag_file, topics, kafka, tmp_path, connections, monkeypatch):
+def bench(bench, topics, kafka, monkeypatch):
     """A load that may read its topic and has two connections: its own, and that of another user."""
     for conn_id, user in (("kafka_default", "loader"), ("of_the_writer", "writer")):
         extra = kafka.secured_config("USERS", user)
         monkeypatch.setenv(f"AIRFLOW_CONN_{conn_id.upper()}", json.dumps({"conn_type": "kafka", "extra": extra}))
-    made = Bench(dag_file, (topics.create(), topics.create("out")), Records(kafka.bootstrap_servers), tmp_path)
-    let(topics.admin, "loader", {TOPIC: ["READ"]}, made.topic)
-    let(topics.admin, "loader", {GROUP: ["READ"]}, f"orderedkafka.{made.load}")
-    made.write(1)
-    return made
+    let(topics.admin, "loader", {TOPIC: ["READ"]}, bench.topic)
+    let(topics.admin, "loader", {GROUP: ["READ"]}, f"orderedkafka.{bench.load}")
+    bench.write(1)
+    return bench
 
 
 @pytest.mark.parametrize(

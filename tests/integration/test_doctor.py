@@ -4,9 +4,7 @@ import json
 
 import pytest
 from confluent_kafka.admin import ResourceType
-from support.certificates import Authority
-from support.secured import Secured, SecuredKafka, let
-from support.topics import Topics
+from support.secured import let
 
 from airflow_provider_orderedkafka.tools import doctor
 from airflow_provider_orderedkafka.tools.doctor.installed import Tries
@@ -33,20 +31,11 @@ def test_a_connection_that_leads_to_a_broker_is_ok(kafka, connect):
     assert (finding.status, finding.found) == ("ok", f"{kafka.bootstrap_servers} answers")
 
 
-@pytest.fixture(scope="module")
-def secured(tmp_path_factory):
-    scram = Secured.sasl("SCRAM-SHA-512", {"loader": "sesame"}, tls=Authority.make())
-    with SecuredKafka(tmp_path_factory.mktemp("secured"), {"SCRAM": scram}) as kafka:
-        yield kafka
-
-
-def test_each_missing_permission_is_told_by_name(secured, connect, request):
-    topics = Topics(secured.bootstrap_servers, request.node.name)
+def test_each_missing_permission_is_told_by_name(kafka, topics, connect):
     source, output, closed = topics.create("in"), topics.create("out"), topics.create("closed")
-    let(topics.admin, "loader", {ResourceType.TOPIC: ["READ"]}, source)
-    let(topics.admin, "loader", {ResourceType.TOPIC: ["READ"]}, output)
-    let(topics.admin, "loader", {ResourceType.GROUP: ["READ"]}, "orderedkafka.orders")
-    connect("broker", conn_type="kafka", extra=json.dumps(secured.secured_config("SCRAM", "loader")))
+    let(topics.admin, "guest", {ResourceType.TOPIC: ["READ"]}, source, output)
+    let(topics.admin, "guest", {ResourceType.GROUP: ["READ"]}, "orderedkafka.orders")
+    connect("broker", conn_type="kafka", extra=json.dumps(kafka.secured_config("USERS", "guest")))
     tries = Tries("broker", "nowhere", topics=[source, closed], outputs=[output], load="orders")
     findings = doctor.examine(tries)
     assert statuses(findings, "topic", "output", "group", "exactly once") == {
@@ -63,8 +52,8 @@ def test_each_missing_permission_is_told_by_name(secured, connect, request):
     assert denied.status == "broken"
 
 
-def test_credentials_that_kafka_does_not_know_are_told(secured, connect):
-    config = secured.secured_config("SCRAM", "loader") | {"sasl.password": "wrong"}
+def test_credentials_that_kafka_does_not_know_are_told(kafka, connect):
+    config = kafka.secured_config("USERS", "guest") | {"sasl.password": "wrong"}
     connect("broker", conn_type="kafka", extra=json.dumps(config))
     (finding,) = [each for each in doctor.examine(Tries("broker", "no", load="orders")) if "broker" in each.name]
     assert finding.status == "broken"

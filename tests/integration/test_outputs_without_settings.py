@@ -9,7 +9,7 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from support.applications import Application
 from support.ranges import whole_range
 from support.records import Record
-from support.secured import Secured, SecuredKafka, let
+from support.secured import let
 
 from airflow_provider_orderedkafka.errors import StateError
 from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
@@ -18,7 +18,6 @@ from airflow_provider_orderedkafka.kafka.write.writing import plan_write
 from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
 
 USER = "loader"
-LISTENERS = {"PLAIN": Secured.sasl("PLAIN", {USER: "loader-7c1e"})}
 COMPACTED = {"cleanup.policy": "compact", "segment.ms": 100, "min.cleanable.dirty.ratio": 0.01}
 NOW = int(time.time() * 1_000)
 KEYS = 100
@@ -30,12 +29,6 @@ TWO_OF_EACH_KEY = [
 FRAMES = ("--transform", "support.transforms:unchanged", "--sink-option", "writers=2")
 
 
-@pytest.fixture(scope="module")
-def kafka(tmp_path_factory):
-    with SecuredKafka(tmp_path_factory.mktemp("secured"), LISTENERS) as cluster:
-        yield cluster
-
-
 @pytest.fixture
 def allow(topics):
     return lambda *names, also=(): let(topics.admin, USER, {ResourceType.TOPIC: ["READ", "WRITE", *also]}, *names)
@@ -43,7 +36,7 @@ def allow(topics):
 
 @pytest.fixture
 def config(kafka, monkeypatch):
-    config = KafkaConfig.from_connection(kafka.secured_config("PLAIN", USER))
+    config = KafkaConfig.from_connection(kafka.secured_config("USERS", USER))
     options = {f"kafka.{name}": value for name, value in config.items()}
     monkeypatch.setenv("ORDEREDKAFKA_OPTIONS", json.dumps(options))
     return config

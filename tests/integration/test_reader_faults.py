@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from confluent_kafka import KafkaError
-from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
 from support.consumers import close_idle
 from support.records import Record, Records
 from support.scripted import ScriptedConsumer, event
@@ -17,7 +16,6 @@ from support.topics import Topics
 
 from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 from airflow_provider_orderedkafka.errors import (
-    AccessDeniedError,
     DataLossError,
     SettingError,
     TopicChangedError,
@@ -31,11 +29,6 @@ from airflow_provider_orderedkafka.kafka.read.fetching import Fetch
 from airflow_provider_orderedkafka.kafka.read.slices import read_slice
 from broker import LocalKafka, free_port
 
-AUTHORIZED = {
-    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    "allow.everyone.if.no.acl.found": True,
-}
-
 
 @pytest.fixture(autouse=True)
 def leave_no_consumers():
@@ -46,7 +39,7 @@ def leave_no_consumers():
 @pytest.fixture(scope="module")
 def own(tmp_path_factory):
     """A cluster that these tests may stop."""
-    with LocalKafka(tmp_path_factory.mktemp("own"), properties=AUTHORIZED) as cluster:
+    with LocalKafka(tmp_path_factory.mktemp("own")) as cluster:
         yield cluster
 
 
@@ -154,22 +147,6 @@ def test_a_topic_that_was_created_again_and_is_shorter_is_no_mere_loss(own, own_
     with pytest.raises(TopicChangedError) as told:
         list(read_slice(whole(topic, {0: 10}, {0: 7}), planned))
     assert told.value.topic == topic
-
-
-def test_a_topic_that_may_not_be_read_is_told_at_once(own, own_topics, own_records):
-    topic = own_topics.create()
-    own_records.produce(topic, kilobytes(3))
-    rules = [
-        AclBinding(kind, name, ResourcePatternType.LITERAL, "User:ANONYMOUS", "*", operation, permission)
-        for kind, name, operation, permission in [
-            (ResourceType.TOPIC, topic, AclOperation.READ, AclPermissionType.DENY),
-            (ResourceType.TOPIC, topic, AclOperation.DESCRIBE, AclPermissionType.ALLOW),
-        ]
-    ]
-    for future in own_topics.admin.create_acls(rules).values():
-        future.result(20)
-    with pytest.raises(AccessDeniedError, match=rf"{topic}\[0\]"):
-        list(read_slice(whole(topic, {0: 3}), settings(own)))
 
 
 @pytest.fixture

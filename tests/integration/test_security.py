@@ -22,13 +22,11 @@ from support.topics import Topics
 from support.whole_way import WholeWay
 
 from airflow_provider_orderedkafka.core.notation.subscriptions import Named
-from airflow_provider_orderedkafka.core.order.cuts import Bound
 from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 from airflow_provider_orderedkafka.errors import AccessDeniedError
 from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
 from airflow_provider_orderedkafka.kafka.clients.pools import ReadSettings
-from airflow_provider_orderedkafka.kafka.lookup.log import KafkaLog
-from airflow_provider_orderedkafka.kafka.lookup.topics import GroupOffset, committed, discover, write_commits
+from airflow_provider_orderedkafka.kafka.lookup.topics import committed, discover
 from airflow_provider_orderedkafka.kafka.read.slices import read_slice
 from airflow_provider_orderedkafka.kafka.write.producer import Chunk, Deliveries, PooledProducer, make_producer
 from airflow_provider_orderedkafka.kafka.write.settings import made_ready
@@ -250,16 +248,6 @@ def test_groups_readers_and_writers_are_told_as_well(come_as, wrong):
     producer.discard()
 
 
-def test_a_topic_that_may_not_be_read_is_named(topics, records, allow, come_as):
-    source = topics.create("in")
-    records.produce(source, events(1, 1, partitions=1))
-    allow("guest", {ResourceType.TOPIC: ("DESCRIBE",)}, source)
-    config, partition = come_as("SCRAM", "guest"), TopicPartition(source, 0)
-    assert list(discover(config, Named((source,))).ids) == [source]
-    with refused(rf"Kafka refuses to give {source}\[0\]: .*needs DESCRIBE \(and READ\) on the topic"):
-        KafkaLog(config).look({partition: Bound(0)}, {partition: 1}, 1_000, 10)
-
-
 @pytest.mark.parametrize(("may", "lacks"), [("READ", "WRITE"), ("WRITE", "READ")])
 def test_an_output_is_refused_before_anything_is_read(
     kafka, topics, records, *, allow, come_as, apps, capsys, may, lacks
@@ -302,15 +290,3 @@ def test_whoever_may_write_nothing_at_all_is_told_as_well(topics, allow, come_as
     with refused("needs WRITE on the topic"):
         send(producer, output)
     producer.discard()
-
-
-def test_a_mirror_that_may_not_be_read_or_written_is_named_with_its_group(topics, allow, come_as):
-    source = topics.create("in")
-    allow("guest", SOURCE, source)
-    allow("guest", {ResourceType.GROUP: ("DESCRIBE",)}, "described")
-    config, partition = come_as("SCRAM", "guest"), TopicPartition(source, 0)
-    with refused(r"Kafka refuses the commits of group 'hidden': .*needs DESCRIBE \(and READ\) on the group"):
-        committed(config, "hidden", [partition])
-    assert committed(config, "described", [partition]) == {}
-    with refused(r"Kafka refuses a commit of group 'described': .*needs DESCRIBE \(and READ\) on the group"):
-        write_commits(config, "described", {partition: GroupOffset(0, "")})

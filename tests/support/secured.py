@@ -122,6 +122,10 @@ class Secured:
         return {"sasl.mechanism": self.mechanism, **own}
 
 
+USERS: Final = Secured.sasl("PLAIN", dict.fromkeys(("loader", "writer", "guest"), "sesame"))
+"""Those whom the broker of all tests knows, at a listener of this name."""
+
+
 def _quoted(text: str) -> str:
     """The text as Java's JAAS files want it."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
