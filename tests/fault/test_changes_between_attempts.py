@@ -19,7 +19,7 @@ import pyspark
 import pytest
 from support import another_spark
 from support.children import HOLDING, Moment, end_what_was_started
-from support.loads import START, Load, events
+from support.loads import START, Load, events, sink
 from support.outputs import FLAWLESS, Expected, by_key, by_nothing, by_partition, check_rows, expected_of, stamp
 from support.quick_java import OURS
 from support.ranges import whole_range
@@ -42,10 +42,6 @@ HALF = Moment(PooledProducer.send, "return", 2)
 
 
 SMALL_CHUNKS = ("--master", "local[2]", "--conf", "spark.sql.execution.arrow.maxRecordsPerBatch=200")
-
-
-def sink(**options: object) -> tuple[str, ...]:
-    return tuple(part for name, value in options.items() for part in ("--sink-option", f"{name}={value}"))
 
 
 def slices(offsets: int) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.keeping import DictView
+from support.keeping import Values
 from support.loads import Load
 from support.plain import as_argument
 from support.records import Record, Records
@@ -52,7 +52,7 @@ class Stood:
         self.options = parse_options(
             {"kafka.bootstrap.servers": self.servers, "subscribe": P.topic, "startingOffsets": "earliest"}, stream=True
         )
-        self.boundaries = LedgerStore("orders", DictView({}), settle=lambda: None)
+        self.boundaries = LedgerStore("orders", Values(), settle=lambda: None)
 
     def write(self, count: int, first: int) -> None:
         Records(self.servers).produce(P.topic, [Record(b"%d" % n, BASE + first + n, 0, b"k") for n in range(count)])

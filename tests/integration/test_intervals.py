@@ -4,7 +4,7 @@ import re
 import time
 
 import pytest
-from support.keeping import DictView
+from support.keeping import Values
 from support.records import Record
 
 from airflow_provider_orderedkafka import OrderedLoad
@@ -20,7 +20,7 @@ BEGIN = (time.time_ns() // 1_000_000 // HOUR - 10) * HOUR
 
 @pytest.fixture
 def store():
-    return LedgerStore("orders", DictView({}), settle=lambda: None)
+    return LedgerStore("orders", Values(), settle=lambda: None)
 
 
 @pytest.fixture

@@ -17,7 +17,6 @@ from airflow_provider_orderedkafka.core.batches import Batch
 from airflow_provider_orderedkafka.decoding.formats import Decode, Json
 from airflow_provider_orderedkafka.decoding.payloads import RecordDecoder
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
 from airflow_provider_orderedkafka.kafka.clients.pools import ReadSettings
 from airflow_provider_orderedkafka.kafka.lookup.survey import Brokers
 from airflow_provider_orderedkafka.spark import register
@@ -32,11 +31,6 @@ from airflow_provider_orderedkafka.spark.session.starting import LazySession
 pytestmark = pytest.mark.versions
 
 ROWS = 60
-
-
-@pytest.fixture(scope="module")
-def config(kafka):
-    return KafkaConfig({"bootstrap.servers": kafka.bootstrap_servers})
 
 
 @pytest.fixture(scope="module")

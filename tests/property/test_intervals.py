@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
-from support.keeping import DictView
+from support.keeping import Values
 from support.simulated_log import Entry, SimulatedKafka, SimulatedLog
 
 from airflow_provider_orderedkafka import OrderedLoad
@@ -63,7 +63,7 @@ steps = st.one_of(
 
 @given(begin=st.lists(records, max_size=20), then=st.lists(steps, min_size=1, max_size=25))
 def test_an_interval_is_the_same_records_whoever_plans_it_and_no_record_is_in_two(begin, then):
-    kafka, store = Kafka(), LedgerStore("orders", DictView({}), settle=lambda: None)
+    kafka, store = Kafka(), LedgerStore("orders", Values(), settle=lambda: None)
     seen = {}
     for what, *how in (*begin, *then, *(("plan", hour, TOPICS) for hour in range(1, HOURS))):
         if what != "plan":
@@ -87,7 +87,7 @@ def test_an_interval_is_the_same_records_whoever_plans_it_and_no_record_is_in_tw
     st.lists(st.tuples(hours, some), min_size=1, max_size=15),
 )
 def test_records_in_time_order_are_in_the_interval_of_their_time(written, plans):
-    kafka, store = Kafka(), LedgerStore("orders", DictView({}), settle=lambda: None)
+    kafka, store = Kafka(), LedgerStore("orders", Values(), settle=lambda: None)
     for topic, time in sorted(written, key=lambda each: each[1]):
         kafka.write(topic, 0, 0, time)
     for hour, topics in plans:

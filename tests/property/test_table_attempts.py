@@ -7,11 +7,11 @@ of the definition, or the load has stopped because nobody can know, and said so.
 import os
 from collections import Counter
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from support.attempt_laws import lists, within
 from support.draws import Attempt, Change, Come, Trouble
 from support.small_kafka import DEAD
 from support.small_lake import KEYS, OWNERS, TableRow, TableShape, TableWorld
@@ -19,7 +19,7 @@ from support.small_loads import Load
 
 from airflow_provider_orderedkafka.core.commits import IDENTITY
 from airflow_provider_orderedkafka.core.documents import Range
-from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
+from airflow_provider_orderedkafka.core.order.positions import TopicPartition
 from airflow_provider_orderedkafka.kafka.provenance import HEADER, read_provenance
 
 EXAMPLES = settings(
@@ -31,10 +31,6 @@ EXAMPLES = settings(
 pytestmark = pytest.mark.timeout(1200)
 
 Position = tuple[TopicPartition, int]
-
-
-def lists(of: st.SearchStrategy[Any], most: int, least: int = 0) -> st.SearchStrategy[tuple[Any, ...]]:
-    return st.lists(of, min_size=least, max_size=most).map(tuple)
 
 
 kinds = st.sampled_from([b"one", b"one", b"two", b"none"])
@@ -323,8 +319,3 @@ def dead_letters(world: TableWorld, loaded: Range) -> Counter[Position]:
 
 def position_of(row: TableRow) -> Position:
     return TopicPartition(row.values["topic"], row.values["partition"]), row.values["offset"]
-
-
-def within(position: Position, start: Offsets, end: Offsets) -> bool:
-    partition, offset = position
-    return start.get(partition, 0) <= offset < end.get(partition, 0)

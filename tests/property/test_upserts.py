@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from property.test_intervals import Kafka
-from support.keeping import DictView
+from support.keeping import Values
 from support.plain import plain_report
 from support.simulated_log import Entry
 
@@ -115,8 +115,8 @@ class World:
 
     def __post_init__(self):
         self.kafka, self.table = Cluster(stay=self.stay), Table()
-        self.values = {}
-        self.store = LedgerStore("orders", DictView(self.values), settle=lambda: None)
+        self.values = Values()
+        self.store = LedgerStore("orders", self.values, settle=lambda: None)
         self.reports, self.bound, self.places, self.counted, self.made_by = {}, set(), {}, {}, {}
         self.truth, self.last, self.come_to, self.merged, self.ahead = {}, (), {}, {}, {}
         self.mirrored, self.ledgers, self.frozen, self.runs = [], [], [], 0
@@ -159,7 +159,7 @@ class World:
         def plan(seen):
             return ranges.plan(self.kafka, self.terms, seen, now=self.now, most=AtMost(most))
 
-        found = resolving.resolve(books, DictView({}), ledger, plan, JOB)
+        found = resolving.resolve(books, Values(), ledger, plan, JOB)
         if found.range is not None:
             self.load(books, found.range.id, size, upto, fates)
 
@@ -172,7 +172,7 @@ class World:
         ends = {p: reached.get(p, 0) * max(share) // 4 for p, share in zip(known, cycle(shares))}
         starts = {p: reached.get(p, 0) * min(share) // 4 for p, share in zip(known, cycle(shares))}
         asked = tuple(Explicit(tuple(each.items())) for each in (starts, ends))
-        memory = DictView({})
+        memory = Values()
         key = resolving.replay_key(books, memory, "replay", self.runs)
 
         def planned():

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -52,6 +51,7 @@ from airflow_provider_orderedkafka.kafka.write.rows import Source, stamps
 from airflow_provider_orderedkafka.loads import ledger, mirror
 from airflow_provider_orderedkafka.outputs import DeltaOutput, IcebergOutput, KafkaOutput, NewTopics
 from airflow_provider_orderedkafka.spark.connector.stream import StreamOffset
+from support.keeping import Values
 from support.plain import plain_range, plain_report
 
 ORDERS = TopicPartition("orders", 0)
@@ -318,16 +318,6 @@ def parts() -> str:
     store = Values()
     ledger.LedgerStore("orders", store, part=PART).save(LEDGER, None)
     return json.dumps(store, sort_keys=True, ensure_ascii=False)
-
-
-class Values(dict[str, Any]):
-    """A store's values, by key."""
-
-    def set(self, key: str, value: Any) -> None:
-        self[key] = value
-
-    def delete(self, key: str) -> None:
-        self.pop(key, None)
 
 
 def headers() -> list[str]:

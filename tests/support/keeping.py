@@ -15,11 +15,21 @@ from airflow_provider_orderedkafka.storage import LocalState
 from support.interleaving import touch
 
 
+class Values(dict[str, Any]):
+    """A store that nobody else touches: values under keys."""
+
+    def set(self, key: str, value: Any) -> None:
+        self[key] = value
+
+    def delete(self, key: str) -> None:
+        self.pop(key, None)
+
+
 class DictStore:
     """The port by hand: values under keys."""
 
     def __init__(self) -> None:
-        self.values: dict[str, Any] = {}
+        self.values = Values()
 
     def get(self, key: str) -> Any:
         touch(f"get {key}")
@@ -41,26 +51,10 @@ class DictStore:
         return LedgerStore(load, self, settle)
 
     def watched(self, load: str) -> LedgerStore:
-        return LedgerStore(load, DictView(self.values))
+        return LedgerStore(load, self.values)
 
     def put(self, key: str, value: Any) -> None:
         self.values[key] = value
-
-
-class DictView:
-    """A store that nobody else touches."""
-
-    def __init__(self, values: dict[str, Any]) -> None:
-        self.values = values
-
-    def get(self, key: str) -> Any:
-        return self.values.get(key)
-
-    def set(self, key: str, value: Any) -> None:
-        self.values[key] = value
-
-    def delete(self, key: str) -> None:
-        self.values.pop(key, None)
 
 
 MEMORY = "/dev/shm"

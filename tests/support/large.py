@@ -35,7 +35,7 @@ from airflow_provider_orderedkafka.loads.ledger import LedgerStore, store_in
 from airflow_provider_orderedkafka.outputs import KafkaOutput
 from airflow_provider_orderedkafka.spark.state.checkpoint import Checkpoint
 from airflow_provider_orderedkafka.storage import LocalState
-from support.keeping import DictStore, DictView
+from support.keeping import DictStore, Values
 from support.plain import plain_report
 from support.runs import MirrorByHand, World
 from support.simulated_log import SteadyLog
@@ -164,7 +164,7 @@ class Large:
         """Resolve and commit: the ledger is opened, moved and mirrored, range and job are stored."""
         store.save(self.ledger, None)
         books = self.books(store)
-        found = resolving.resolve(books, DictView({}), self.ledger, lambda _: self.range, self.job)
+        found = resolving.resolve(books, Values(), self.ledger, lambda _: self.range, self.job)
         assert found.range is not None
         begun = loading.load(books, found.range.id, lambda *_: "there", self.job)
         assert begun.range is not None

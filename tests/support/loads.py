@@ -35,21 +35,21 @@ class Way:
     keeps: Callable[[Seen], object] = by_key
 
 
-def _sink(**options: object) -> tuple[str, ...]:
+def sink(**options: object) -> tuple[str, ...]:
     return tuple(part for name, value in options.items() for part in ("--sink-option", f"{name}={value}"))
 
 
 WAYS = {
     "direct": Way((), "direct lane"),
-    "direct, in no order": Way(_sink(keepOrder="none"), "direct lane", keeps=by_nothing),
+    "direct, in no order": Way(sink(keepOrder="none"), "direct lane", keeps=by_nothing),
     "by key": Way(FRAMES),
     "by one writer": Way(("--transform", "support.transforms:unchanged")),
-    "by partition": Way((*FRAMES, *_sink(keepOrder="partition")), keeps=by_partition),
-    "in no order": Way((*FRAMES, *_sink(keepOrder="none")), keeps=by_nothing),
-    "three rows for a record": Way((*_sink(writers=3), "--transform", "support.transforms:tripled"), each_gives=3),
+    "by partition": Way((*FRAMES, *sink(keepOrder="partition")), keeps=by_partition),
+    "in no order": Way((*FRAMES, *sink(keepOrder="none")), keeps=by_nothing),
+    "three rows for a record": Way((*sink(writers=3), "--transform", "support.transforms:tripled"), each_gives=3),
 }
 
-EXACTLY_ONCE = _sink(guarantee="exactly_once")
+EXACTLY_ONCE = sink(guarantee="exactly_once")
 GUARANTEES = ["at least once", "exactly once"]
 
 LANES: dict[str, tuple[str, ...]] = {"direct lane": (), "DataFrame lane": FRAMES}

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import ssl
 import subprocess
 import tarfile
@@ -16,6 +15,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+from broker import free_port
 from broker.fetching import cache_directory
 from support.certificates import Authority
 
@@ -30,7 +30,7 @@ LOOK_SECONDS = 0.5
 @contextmanager
 def registry(folder: Path) -> Iterator[str]:
     """Run a registry that keeps its schemas in memory, and give the address of its API."""
-    port = _free_port()
+    port = free_port()
     log = folder / "registry.log"
     settings = (f"quarkus.http.port={port}", "quarkus.http.host=127.0.0.1")
     command = ["java", "-Xmx400m", *(f"-D{each}" for each in settings), "-jar", str(next(_app().glob("*-runner.jar")))]
@@ -130,9 +130,3 @@ def _wait(url: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
         except (urllib.error.URLError, OSError):
             time.sleep(LOOK_SECONDS)
     raise AssertionError(f"the registry did not start: {log.read_text(errors='replace')[-2_000:]}")
-
-
-def _free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return int(listening.getsockname()[1])

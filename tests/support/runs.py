@@ -18,7 +18,7 @@ from airflow_provider_orderedkafka.loads.books import Books, First, Home, look
 from airflow_provider_orderedkafka.loads.ledger import LedgerStore
 from airflow_provider_orderedkafka.loads.mirror import Mirrored
 from support.interleaving import Killed, touch
-from support.keeping import DictStore, DictView, FolderStore
+from support.keeping import DictStore, FolderStore, Values
 from support.plain import plain_range, plain_report
 
 LOAD = "orders"
@@ -148,7 +148,7 @@ class Run:
         )
 
     def resolve(self, job: Job | None = None) -> str:
-        memory = DictView(self.world.memories.setdefault(self.name, {}))
+        memory = self.world.memories.setdefault(self.name, Values())
         first = First(place(0), TOPICS)
         ledger = look(self.books, self.world.mirror, lambda _: first, Named(tuple(TOPICS)), home=Home("d"))
         resolved = resolving.resolve(self.books, memory, ledger, self._plan, job)

@@ -7,15 +7,12 @@ import fastavro
 import pyarrow as pa
 import pytest
 from support.messages import naming
+from support.registered import order
 
 from airflow_provider_orderedkafka.decoding.avro import AvroWriter
 from airflow_provider_orderedkafka.errors import SettingError
 
 ID = uuid.UUID("12345678-1234-5678-1234-567812345678")
-
-
-def schema(*fields):
-    return json.dumps({"type": "record", "name": "order", "fields": list(fields)})
 
 
 def field(name, kind, **more):
@@ -45,7 +42,7 @@ LOGICAL = [
 
 @pytest.mark.parametrize(("kind", "given", "expected"), LOGICAL, ids=lambda value: str(value)[:60])
 def test_a_logical_type_becomes_its_column_type(kind, given, expected):
-    text = schema(field("v", ["null", kind]))
+    text = order(field("v", ["null", kind]))
     found, errors = AvroWriter.of(text).read(written(text, {"v": given}, {"v": None}))
     assert not errors
     assert [row["v"] for row in found.to_pylist()] == [expected, None]
@@ -54,7 +51,7 @@ def test_a_logical_type_becomes_its_column_type(kind, given, expected):
 def test_physical_types_become_their_column_types():
     kinds = ["boolean", "int", "long", "float", "double", "bytes", "string"]
     given = [True, -1, 2**62, 0.5, 1.5, b"\x00\xff", "ä"]
-    text = schema(*(field(kind, kind) for kind in kinds))
+    text = order(*(field(kind, kind) for kind in kinds))
     found, errors = AvroWriter.of(text).read(written(text, dict(zip(kinds, given, strict=True))))
     assert not errors
     assert found.to_pylist() == [dict(zip(kinds, given, strict=True))]
@@ -63,13 +60,13 @@ def test_physical_types_become_their_column_types():
 
 def test_a_type_that_a_schema_has_named_can_be_used_again():
     line = {"type": "record", "name": "line", "fields": [field("sku", "string"), field("n", ["null", "int"])]}
-    text = schema(field("lines", {"type": "array", "items": line}), field("first", ["null", "line"]))
+    text = order(field("lines", {"type": "array", "items": line}), field("first", ["null", "line"]))
     row = {"lines": [{"sku": "a", "n": 1}], "first": {"sku": "c", "n": None}}
     assert AvroWriter.of(text).read(written(text, row))[0].to_pylist() == [row]
 
 
 def test_the_bytes_of_a_record_are_read_as_the_specification_has_them():
-    text = schema(field("order", "long"), field("customer", "string"))
+    text = order(field("order", "long"), field("customer", "string"))
     found, _ = AvroWriter.of(text).read([b"\x00\x00\x00\x00\x07\x36\x06foo"], start=5)
     assert found.to_pylist() == [{"order": 27, "customer": "foo"}]
 
@@ -87,7 +84,7 @@ POISON = {
 
 @pytest.mark.parametrize(("payload", "why"), POISON.values(), ids=POISON)
 def test_a_bad_record_is_told_apart_from_its_neighbours(payload, why):
-    text = schema(field("order", "long"), field("customer", "string"))
+    text = order(field("order", "long"), field("customer", "string"))
     good = written(text, {"order": 1, "customer": "a"}, {"order": 2, "customer": "b"})
     found, errors = AvroWriter.of(text).read([good[0], payload, good[1]])
     assert found.to_pylist() == [{"order": 1, "customer": "a"}, None, {"order": 2, "customer": "b"}]
@@ -112,7 +109,7 @@ def test_a_value_that_its_type_cannot_have_is_an_error_of_its_record(kind, paylo
     good = (
         b"\x02\x02" if isinstance(kind, list) else b"\x02\x01" if kind != "int" and kind["type"] == "bytes" else b"\x02"
     )
-    found, errors = AvroWriter.of(schema(field("v", kind))).read([good, payload, good])
+    found, errors = AvroWriter.of(order(field("v", kind))).read([good, payload, good])
     assert list(errors) == [1]
     assert [row is None for row in found.to_pylist()] == [False, True, False]
 
@@ -120,11 +117,11 @@ def test_a_value_that_its_type_cannot_have_is_an_error_of_its_record(kind, paylo
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        (schema(field("v", ["null", "string", "long"])), '["null", "string", "long"]'),
-        (schema(field("v", {"type": "array", "items": "null"})), "array"),
-        (schema(field("next", ["null", "order"])), "'order'"),
-        (schema(field("v", {"type": "bytes", "logicalType": "decimal", "precision": 39})), "39 digits"),
-        (schema(field("v", "of-nowhere")), "of-nowhere"),
+        (order(field("v", ["null", "string", "long"])), '["null", "string", "long"]'),
+        (order(field("v", {"type": "array", "items": "null"})), "array"),
+        (order(field("next", ["null", "order"])), "'order'"),
+        (order(field("v", {"type": "bytes", "logicalType": "decimal", "precision": 39})), "39 digits"),
+        (order(field("v", "of-nowhere")), "of-nowhere"),
     ],
 )
 def test_a_schema_without_columns_is_refused(text, why):
@@ -134,14 +131,14 @@ def test_a_schema_without_columns_is_refused(text, why):
 
 def test_a_logical_type_that_is_wrong_is_none():
     kind = {"type": "bytes", "logicalType": "decimal", "precision": 2, "scale": 3}
-    assert AvroWriter.of(schema(field("v", kind))).read([b"\x02\x01"])[0].to_pylist() == [{"v": b"\x01"}]
+    assert AvroWriter.of(order(field("v", kind))).read([b"\x02\x01"])[0].to_pylist() == [{"v": b"\x01"}]
 
 
 def test_types_that_widen_go_together_in_a_union():
-    assert AvroWriter.of(schema(field("v", ["null", "int", "long"]))).field.type.field("v").type == pa.int64()
+    assert AvroWriter.of(order(field("v", ["null", "int", "long"]))).field.type.field("v").type == pa.int64()
 
 
 def test_the_types_of_other_schemas_can_be_referred_to():
     line = json.dumps({"type": "record", "name": "line", "namespace": "shop", "fields": [field("sku", "string")]})
-    found, _ = AvroWriter.of(schema(field("line", "shop.line")), line).read([b"\x02a"])
+    found, _ = AvroWriter.of(order(field("line", "shop.line")), line).read([b"\x02a"])
     assert found.to_pylist() == [{"line": {"sku": "a"}}]

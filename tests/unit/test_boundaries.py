@@ -6,7 +6,7 @@ import pytest
 from support import interleaving
 from support.keeping import FolderStore
 from support.messages import naming
-from support.runs import LOAD, PARTITION, TOPICS, DictStore, DictView, MirrorByHand, World, a_range, a_report
+from support.runs import LOAD, PARTITION, TOPICS, DictStore, MirrorByHand, Values, World, a_range, a_report
 
 from airflow_provider_orderedkafka import OrderedLoad
 from airflow_provider_orderedkafka.core.documents import Boundary, Times
@@ -214,7 +214,7 @@ def test_an_interval_with_a_boundary_that_does_not_hold_is_refused_and_moves_not
     world, interval, time, offset, said
 ):
     books = world.run("d/hourly").books
-    resolving.resolve_own(books, lambda: interval, "hour", again=False, memory=DictView({}))
+    resolving.resolve_own(books, lambda: interval, "hour", again=False, memory=Values())
     todo = loading.load(books, "hour", lambda loaded, times: "hour/0")
     world.reports["hour/0"] = a_report(todo.range, todo.attempt)
     world.ledger_store.add_boundary(boundary(time, offset))

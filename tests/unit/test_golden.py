@@ -6,7 +6,8 @@ from pathlib import Path
 from pkgutil import walk_packages
 
 import pytest
-from support.documents import DOCUMENTS, LEDGER, ORDERS, RANGE, Values, texts
+from support.documents import DOCUMENTS, LEDGER, ORDERS, RANGE, texts
+from support.keeping import Values
 from support.messages import naming
 
 from airflow_provider_orderedkafka import core, job

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.interleaving import Killed, at
-from support.keeping import DictStore, DictView, FolderStore
+from support.keeping import DictStore, FolderStore, Values
 from support.runs import MirrorByHand, World, a_range, a_report
 
 from airflow_provider_orderedkafka.core.documents import Claims, Intervals, Times
@@ -42,7 +42,7 @@ def an_interval(range_id, hour, hours=1):
 
 def resolved(world, run, hour, hours=1, *, again=False):
     books = world.run(run).books
-    memory = DictView(world.memories.setdefault(run, {}))
+    memory = world.memories.setdefault(run, Values())
     planned = an_interval(f"of-{run.rpartition('/')[2]}-{hour}", hour, hours)
     return resolving.resolve_interval(books, lambda: planned, times_of(hour, hours), again=again, memory=memory)
 

@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from support.documents import LEDGER, PART, Values
+from support.documents import LEDGER, PART
+from support.keeping import Values
 from support.runs import MirrorByHand
 
 from airflow_provider_orderedkafka.errors import DocumentError, LedgerChangedError

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from support.interleaving import Killed, at
 from support.keeping import DictStore, FolderStore
-from support.runs import DictView, MirrorByHand, World, a_range, a_report
+from support.runs import MirrorByHand, Values, World, a_range, a_report
 
 from airflow_provider_orderedkafka.core.documents import Claim, Open
 from airflow_provider_orderedkafka.core.lifecycle import Action
@@ -28,7 +28,7 @@ def world(kept_in):
 
 def resolved(world, planned=None, *, again=False):
     books = world.run("d/replay").books
-    memory = DictView(world.memories.setdefault("d/replay", {}))
+    memory = world.memories.setdefault("d/replay", Values())
     return resolving.resolve_own(books, lambda: planned or a_range("r1", 0, 5, 9), "own", again=again, memory=memory)
 
 
@@ -97,7 +97,7 @@ def test_another_airflow_s_report_of_the_same_name_proves_nothing_and_another_ru
             step()
     assert store.claim("own") == before
     resolving.resolve_own(
-        world.run("d/other").books, lambda: a_range("r2", 0, 5, 9), "other", again=False, memory=DictView({})
+        world.run("d/other").books, lambda: a_range("r2", 0, 5, 9), "other", again=False, memory=Values()
     )
     again = loading.load(world.run("d/other").books, "r2", lambda loaded, times: f"{loaded.id}/{times}")
     assert (again.action, again.checkpoint) == (Action.START, "r2/0")
@@ -126,7 +126,7 @@ def test_where_there_is_nothing_it_is_skipped_and_nothing_is_written(world):
     def nothing():
         return NothingToLoad("nothing to load")
 
-    found = resolving.resolve_own(world.run("d/replay").books, nothing, "own", again=False, memory=DictView({}))
+    found = resolving.resolve_own(world.run("d/replay").books, nothing, "own", again=False, memory=Values())
     assert (found.action, found.reason, world.store.values) == (Action.SKIP, "nothing to load", {})
 
 
@@ -135,7 +135,7 @@ def begun(world, *keys):
     for key in keys:
         books = world.run("d/hourly").books
         resolving.resolve_own(
-            books, lambda key=key: a_range(key, 0, 5, 9), key, again=True, memory=DictView({RANGE_KEY: "other"})
+            books, lambda key=key: a_range(key, 0, 5, 9), key, again=True, memory=Values({RANGE_KEY: "other"})
         )
         todo = loading.load(books, key, lambda loaded, times: f"{loaded.id}/{times}")
         world.reports[todo.checkpoint] = a_report(todo.range, todo.attempt)
@@ -170,7 +170,7 @@ def test_an_open_range_is_kept_however_old_it_is(world, two_are_kept):
     ended(world, "one")
     books = world.run("d/hourly").books
     for key in ("one", "never loaded"):
-        resolving.resolve_own(books, lambda key=key: a_range(key, 0, 5, 9), key, again=True, memory=DictView({}))
+        resolving.resolve_own(books, lambda key=key: a_range(key, 0, 5, 9), key, again=True, memory=Values())
     ended(world, "two", "three", "four")
     open_still = ["claim/never loaded", "claim/one"]
     assert kept(world)[:4] == ["claim/four", *open_still, "claim/three"]
@@ -226,7 +226,7 @@ def test_all_open_ranges_are_known_and_none_is_taken_for_ended_whose_document_or
     begun(world, "two", "three")
     assert [each.id for each in store.open_ranges()] == ["two", "three"]
     resolving.resolve_own(
-        world.run("d/hourly").books, lambda: a_range("one", 0, 5, 9), "one", again=True, memory=DictView({})
+        world.run("d/hourly").books, lambda: a_range("one", 0, 5, 9), "one", again=True, memory=Values()
     )
     assert [each.id for each in store.open_ranges()] == ["one", "two", "three"]
     store.forget_ranges(["two"])

@@ -1,7 +1,7 @@
 """Two Airflows that reach one ledger, perhaps with the same DAGs: a run belongs to its own."""
 
 import pytest
-from support.keeping import DictStore, DictView, FolderStore
+from support.keeping import DictStore, FolderStore, Values
 from support.runs import World, a_range, abandon
 
 from airflow_provider_orderedkafka.core.lifecycle import Action, is_same, parted
@@ -76,13 +76,13 @@ def test_a_run_goes_on_with_what_it_opened_before_its_airflow_had_an_id(world):
 
 
 def test_a_replay_that_was_claimed_before_its_airflow_had_an_id_is_not_planned_anew(world):
-    memory = DictView({})
+    memory = Values()
     key = resolving.replay_key(world.run(RUN).books, memory, "earliest", "latest")
     planned = a_range("r1", 0, 0, 5)
     resolving.resolve_own(world.run(RUN).books, lambda: planned, key, again=False, memory=memory)
     ours = world.run(f"{RUN}@{HERE}").books
-    assert resolving.replay_key(ours, DictView({}), "earliest", "latest") == key
-    assert resolving.replay_key(ours, DictView({}), "-1h", "latest") != key
+    assert resolving.replay_key(ours, Values(), "earliest", "latest") == key
+    assert resolving.replay_key(ours, Values(), "-1h", "latest") != key
     found = resolving.resolve_own(ours, lambda: planned, key, again=False, memory=memory)
     assert (found.action, found.range.id) == (Action.KEEP, "r1")
     assert loading.load(ours, "r1", lambda *_: "there").action is Action.START
