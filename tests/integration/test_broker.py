@@ -134,9 +134,15 @@ def test_three_brokers_survive_the_loss_of_any_one(tmp_path):
     assert not cluster.running
 
 
-def test_make_broker_serves_until_it_is_ended_and_make_sample_writes_events_to_it(tmp_path):
+@pytest.fixture(scope="module")
+def used_before(tmp_path_factory):
+    """A directory for one broker after the other: it is formatted once."""
+    return tmp_path_factory.mktemp("elsewhere")
+
+
+def test_make_broker_serves_until_it_is_ended_and_make_sample_writes_events_to_it(used_before):
     port = free_port()
-    with started_elsewhere(tmp_path, port) as (parent, broker):
+    with started_elsewhere(used_before, port) as (parent, broker):
         sample = [sys.executable, "-m", "broker.sample", "--events", "1000"]
         for begins in ("created the topics of the examples, and wrote 1,000 events", "wrote 1,000 events"):
             done = subprocess.run(
@@ -159,16 +165,16 @@ def test_a_sample_for_a_broker_that_does_not_answer_says_so():
 
 
 @pytest.mark.parametrize("paused", [False, True])
-def test_a_broker_does_not_outlive_the_process_that_started_it(tmp_path, paused):
-    with started_elsewhere(tmp_path, free_port()) as (parent, broker):
+def test_a_broker_does_not_outlive_the_process_that_started_it(used_before, paused):
+    with started_elsewhere(used_before, free_port()) as (parent, broker):
         if paused:
             broker.suspend()
         parent.kill()
         assert ended(broker)
 
 
-def test_a_broker_does_not_outlive_its_leash(tmp_path):
-    with started_elsewhere(tmp_path, free_port()) as (_, broker):
+def test_a_broker_does_not_outlive_its_leash(used_before):
+    with started_elsewhere(used_before, free_port()) as (_, broker):
         broker.parent().kill()
         assert ended(broker)
 

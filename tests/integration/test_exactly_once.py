@@ -27,27 +27,15 @@ def is_whole(app: Application, records: Records, source: str, output: str, each_
     prove(app.servers, app.checkpoint)
 
 
-@pytest.mark.parametrize("lane", ["direct", "frames"])
+@pytest.mark.parametrize(("lane", "kind"), [("direct", "incremental"), ("frames", "interval"), ("frames", "replay")])
 def test_a_batch_whose_worker_has_died_is_written_by_the_same_attempt_once(
-    app: Application, topics: Topics, records: Records, tmp_path: Path, lane: str
-) -> None:
-    source, output = source_and_output(topics, records, COUNT)
-    loaded = whole_range(app.servers, source, batch_offsets=BATCH)
-    report = app.load(loaded, "--output-topic", output, *EXACTLY_ONCE, **dying_once(tmp_path / "died")[lane])
-    assert (tmp_path / "died").exists()
-    assert (report.rows_emitted, report.may_be_doubled, report.attempt) == (COUNT, 0, 1)
-    is_whole(app, records, source, output)
-
-
-@pytest.mark.parametrize("kind", ["interval", "replay"])
-def test_intervals_and_replays_write_each_row_once_too(
-    app: Application, topics: Topics, records: Records, tmp_path: Path, kind: Kind
+    app: Application, topics: Topics, records: Records, tmp_path: Path, lane: str, kind: Kind
 ) -> None:
     source, output = source_and_output(topics, records, COUNT)
     loaded = replace(whole_range(app.servers, source, batch_offsets=BATCH), kind=kind)
-    report = app.load(loaded, "--output-topic", output, *EXACTLY_ONCE, **dying_once(tmp_path / "died")["frames"])
+    report = app.load(loaded, "--output-topic", output, *EXACTLY_ONCE, **dying_once(tmp_path / "died")[lane])
     assert (tmp_path / "died").exists()
-    assert (report.rows_emitted, report.may_be_doubled) == (COUNT, 0)
+    assert (report.rows_emitted, report.may_be_doubled, report.attempt) == (COUNT, 0, 1)
     is_whole(app, records, source, output)
 
 

@@ -92,31 +92,20 @@ def test_four_producers_with_transactions_side_by_side(each, log_of, topics, rec
     assert len(slices) > 1
 
 
-def old_transactions(size, topics, records):
+@pytest.mark.parametrize(
+    ("size", "indexed"), [pytest.param(60, True, marks=pytest.mark.nightly), (800, False), (1_200, True)]
+)
+def test_old_data_written_in_transactions_is_read_once_for_an_index_of_our_own_if_its_markers_hide_much(
+    size, indexed, log_of, topics, records
+):
     topic = topics.create(partitions=2)
     for first in range(0, 2_400, size):
         both = [Record(b"x", BASE + n * 10 + p * 5, p) for n in range(first, first + size) for p in range(2)]
         records.commit(topic, both)
-    return topic
-
-
-@pytest.mark.parametrize("size", [pytest.param(60, marks=pytest.mark.nightly), 1_200])
-def test_old_data_written_in_transactions_is_read_once_for_an_index_of_our_own(size, log_of, topics, records):
-    topic = old_transactions(size, topics, records)
     log = log_of(topic)
     planner = Planner(log.log, log.span())
     slices = planner.slices(600, "fail")
-    assert set(planner.index.own) == {TopicPartition(topic, 0), TopicPartition(topic, 1)}
-    assert max(slice_.offsets for slice_ in slices) < 2 * 600 + 256 * 2
-    assert log.read(slices) == log.oracle()
-    end = Planner(log.log, log.span()).end(1_234)
-    assert end.offsets.since(log.span().start) == 1_234
-
-
-def test_markers_that_hide_less_than_the_patience_leave_slices_even_and_in_order(log_of, topics, records):
-    topic = old_transactions(800, topics, records)
-    log = log_of(topic)
-    slices = Planner(log.log, log.span()).slices(600, "fail")
+    assert set(planner.index.own) == ({TopicPartition(topic, 0), TopicPartition(topic, 1)} if indexed else set())
     assert max(slice_.offsets for slice_ in slices) < 2 * 600 + 256 * 2
     assert log.read(slices) == log.oracle()
     end = Planner(log.log, log.span()).end(1_234)
