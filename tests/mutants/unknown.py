@@ -15,7 +15,7 @@ MUTANTS = [
         "a question whose answer was lost with its connection was answered",
         f"{PACKAGE}/kafka/lookup/topics.py",
         {"if found.offset == OFFSET_INVALID:": "if False:"},
-        ("tests/integration/test_network.py",),
+        ("tests/integration/test_network.py::test_a_question_whose_answer_was_lost_is_asked_again",),
     ),
     (
         "what lies behind the end of a stream's batch is no matter",
