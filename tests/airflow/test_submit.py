@@ -4,12 +4,10 @@ import json
 import os
 import subprocess
 import sys
-import threading
 import time
 from base64 import b64encode
 from dataclasses import fields
 from hashlib import sha256
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from inspect import signature
 from itertools import pairwise
 from pathlib import Path
@@ -17,6 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 from support.bench import steps_of
+from support.services import serving
 
 from airflow_provider_orderedkafka import KafkaOutput, OrderedLoad, SparkSubmit
 from airflow_provider_orderedkafka.errors import SettingError
@@ -100,31 +99,13 @@ def secrets(monkeypatch):
     return found
 
 
-class OneSchema(BaseHTTPRequestHandler):
-    """A registry that has one schema, whatever it is asked for."""
-
-    def do_GET(self):
-        fields = [{"name": "id", "type": "int"}]
-        schema = json.dumps({"type": "record", "name": "order", "fields": fields})
-        answer = json.dumps({"subject": "orders-value", "version": 1, "id": 1, "schema": schema}).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(answer)))
-        self.end_headers()
-        self.wfile.write(answer)
-
-    def log_message(self, *_):
-        pass
-
-
 @pytest.fixture
 def registry():
-    with ThreadingHTTPServer(("127.0.0.1", 0), OneSchema) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
+    """A registry that has one schema, whatever it is asked for."""
+    schema = json.dumps({"type": "record", "name": "order", "fields": [{"name": "id", "type": "int"}]})
+    answer = {"subject": "orders-value", "version": 1, "id": 1, "schema": schema}
+    with serving({"GET .*": lambda _: answer}) as url:
+        yield url
 
 
 def at(name):
