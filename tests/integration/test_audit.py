@@ -2,14 +2,13 @@
 
 import re
 import shlex
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.audited import Row, Written, audited, counted
-from support.planted import BASE, PLANTED, at, elsewhere, some, without
+from support.audited import Row, Written, counted
+from support.planted import BASE, PLANTED, at, elsewhere, some, without, written_from
 from support.records import Record, Records
 from support.topics import Topics
 
@@ -19,17 +18,21 @@ from airflow_provider_orderedkafka.tools.cli import main
 FOUND, NOT_YET, SETTING = 65, 75, 2
 
 
-@pytest.fixture
-def written(kafka: Any, topics: Topics, records: Records, tmp_path: Path) -> Written:
-    """A source of three partitions with 36 records, and an output of two."""
-    source, output = topics.create("a", 3), topics.create("out", 2)
-    records.produce(source, some())
-    return Written(kafka.bootstrap_servers, topics, records, tmp_path, (source,), output)
+@pytest.fixture(scope="module")
+def shared(kafka: Any, records: Records, tmp_path_factory: pytest.TempPathFactory) -> Written:
+    """36 records, and an output to which one test after the other adds rows."""
+    return written_from(Topics(kafka.bootstrap_servers, "audit"), records, tmp_path_factory.mktemp("shared"))
 
 
 @pytest.fixture
-def audit(written: Written, capfd: Any) -> Callable[..., tuple[int, dict[str, Any]]]:
-    return lambda *more: audited(written.servers, written.folder / "checkpoint", capfd, *more)
+def written(shared: Written, tmp_path: Path) -> Written:
+    return replace(shared, folder=tmp_path)
+
+
+@pytest.fixture
+def own(topics: Topics, records: Records, tmp_path: Path) -> Written:
+    """The same for a test that takes something away."""
+    return written_from(topics, records, tmp_path)
 
 
 @pytest.mark.parametrize(("plant", "counts", "why"), PLANTED.values(), ids=PLANTED)
@@ -90,11 +93,11 @@ def test_a_row_that_lies_behind_those_of_a_later_range_is_out_of_order(
         assert [(each["range"], each["record"], each["why"]) for each in found["places"]] == places
 
 
-def test_a_row_of_an_aborted_transaction_comes_from_nowhere(written: Written, audit: Any, records: Records) -> None:
-    [source] = written.sources
+def test_a_row_of_an_aborted_transaction_comes_from_nowhere(own: Written, audit: Any, records: Records) -> None:
+    [source] = own.sources
     records.abort(source, [Record(b"never was", BASE + 200, 1, b"key-1-0")])
     records.produce(source, [Record(b"behind it", BASE + 210, 1, b"key-1-0")])
-    written.load(elsewhere(12))
+    own.load(elsewhere(12))
     code, found = audit()
     assert (code, counted(found)) == (FOUND, {"stray": 1})
     assert found["places"][0]["record"] == f"{source}[1]@12"
@@ -121,34 +124,32 @@ def test_a_dead_letter_is_not_missing_and_a_row_beside_it_is_doubled(
     assert found["places"][0]["record"] == f"{source}[0]@2"
 
 
-def test_what_retention_took_from_the_source_is_unknown(written: Written, audit: Any, records: Records) -> None:
-    written.load()
-    records.delete_before(written.sources[0], {1: 4})
+def test_what_retention_took_from_the_source_is_unknown(own: Written, audit: Any, records: Records) -> None:
+    own.load()
+    records.delete_before(own.sources[0], {1: 4})
     code, found = audit()
     assert (code, counted(found)) == (FOUND, {"unknown": 4})
     assert found["ranges"][0]["verdict"] == "unknown"
-    assert f"{written.sources[0]}[1]: " in found["ranges"][0]["reasons"][0]
+    assert f"{own.sources[0]}[1]: " in found["ranges"][0]["reasons"][0]
 
 
-def test_what_retention_took_from_the_output_is_unknown(written: Written, audit: Any, records: Records) -> None:
-    written.load()
-    records.delete_before(written.output, {1: 3})
+def test_what_retention_took_from_the_output_is_unknown(own: Written, audit: Any, records: Records) -> None:
+    own.load()
+    records.delete_before(own.output, {1: 3})
     code, found = audit()
     assert (code, counted(found)) == (FOUND, {"unknown": 3})
 
 
-def test_of_an_output_or_a_source_that_was_made_anew_nothing_is_known(
-    written: Written, audit: Any, topics: Topics
-) -> None:
-    written.load()
-    topics.recreate(written.output, 2)
+def test_of_an_output_or_a_source_that_was_made_anew_nothing_is_known(own: Written, audit: Any, topics: Topics) -> None:
+    own.load()
+    topics.recreate(own.output, 2)
     code, found = audit()
     assert (code, counted(found)) == (FOUND, {"unknown": 36})
-    topics.recreate(written.sources[0], 3)
+    topics.recreate(own.sources[0], 3)
     code, found = audit()
     assert code == FOUND
     assert set(counted(found)) == {"unknown"}
-    topics.delete(written.sources[0])
+    topics.delete(own.sources[0])
     assert audit()[0] == FOUND
 
 

@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from pyarrow import parquet
-from support.audited import Row, Written, audited, counted
-from support.planted import BASE, again, at, elsewhere, some, without
+from support.audited import Row, Written, counted
+from support.planted import BASE, again, at, elsewhere, without, written_from
 from support.records import Record, Records
 from support.topics import Topics
 
@@ -34,21 +34,16 @@ ROWS = 37
 def whole(kafka: Any, records: Records, tmp_path_factory: pytest.TempPathFactory) -> Written:
     """A source of 37 records, and one that was aborted; nothing is written to its topics any more."""
     topics = Topics(kafka.bootstrap_servers, "audit of tables")
-    source, output = topics.create("a", 3), topics.create("out", 2)
-    records.produce(source, some())
+    written = written_from(topics, records, tmp_path_factory.mktemp("whole"))
+    [source] = written.sources
     records.abort(source, [Record(b"never was", BASE + 200, 1, b"key-1-0")])
     records.produce(source, [Record(b"behind it", BASE + 210, 1, b"key-1-0")])
-    return Written(kafka.bootstrap_servers, topics, records, tmp_path_factory.mktemp("whole"), (source,), output)
+    return written
 
 
 @pytest.fixture
 def written(whole: Written, tmp_path: Path) -> Written:
     return replace(whole, folder=tmp_path)
-
-
-@pytest.fixture
-def audit(written: Written, capfd: Any) -> Callable[..., tuple[int, dict[str, Any]]]:
-    return lambda *more: audited(written.servers, written.folder / "checkpoint", capfd, *more)
 
 
 ALTERED: list[dict[str, Any]] = [

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from support.audited import Row
-from support.records import Record
+from support.audited import Row, Written
+from support.records import Record, Records
+from support.topics import Topics
 
 BASE = 1_700_000_000_000
 
@@ -23,6 +25,13 @@ def some(partitions: int = 3, each: int = 12) -> list[Record]:
         for partition in range(partitions)
         for number in range(each)
     ]
+
+
+def written_from(topics: Topics, records: Records, folder: Path) -> Written:
+    """A source of three partitions with these records, and an output of two."""
+    source, output = topics.create("a", 3), topics.create("out", 2)
+    records.produce(source, some())
+    return Written(records.servers, topics, records, folder, (source,), output)
 
 
 def at(rows: Sequence[Row], partition: int, offset: int) -> int:
