@@ -23,22 +23,22 @@ CORES = 1_000
 EXAMPLE = Path(__file__).parents[2] / "spark_apps" / "enrich_orders.py"
 
 
+@pytest.mark.versions
 @pytest.mark.parametrize("transform", [None, unchanged], ids=["direct", "frames"])
-@pytest.mark.parametrize("batch", [None, pytest.param(70, marks=pytest.mark.versions)])
 def test_a_plain_copy_has_every_record_once_unchanged_and_in_order_for_each_key(
-    app: Application, topics: Topics, records: Records, transform: Any, batch: int | None
+    app: Application, topics: Topics, records: Records, transform: Any
 ) -> None:
     first, second, output = topics.create("a", 3), topics.create("b", 3), topics.create("out", 4)
     records.produce(first, events(200, 1))
     records.produce(second, events(100, 2))
-    loaded = whole_range(app.servers, first, second, batch_offsets=batch)
+    loaded = whole_range(app.servers, first, second, batch_offsets=70)
     report = app.load(loaded, "--output-topic", output, transform=transform)
     expected = expected_of(records, first, second)
     assert check(expected, records.read(output)) == FLAWLESS
     assert report.complete
     assert report.stop == loaded.end
     assert (report.rows_read, report.rows_emitted, report.replayed, report.may_be_doubled) == (300, 300, 0, 0)
-    assert report.batches == (1 if batch is None else 5)
+    assert report.batches == 5
     late = Counter(each.position[:2] for each in expected if each.record.timestamp < each.order_time)
     assert (report.late, dict(report.late_in)) == (late.total(), late)
     assert dict(report.read_in) == Counter(each.position[:2] for each in expected)
