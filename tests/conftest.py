@@ -17,6 +17,7 @@ import pytest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from support.browser import Browser
     from support.records import Records
     from support.secured import SecuredKafka
     from support.topics import Topics
@@ -86,6 +87,17 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     session = local_session(tmp_path_factory.mktemp("spark"))
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Browser"]:
+    """A real browser, where there is one."""
+    from support.browser import MISSING, PROGRAM, browser
+
+    if PROGRAM is None:
+        pytest.skip(MISSING)
+    with browser(tmp_path_factory.mktemp("browser")) as found:
+        yield found
 
 
 def pytest_unconfigure() -> None:

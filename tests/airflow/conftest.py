@@ -155,14 +155,6 @@ def served(airflow_home: Path, tmp_path_factory: pytest.TempPathFactory) -> "Ite
         yield found
 
 
-@pytest.fixture(scope="module")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Browser]":
-    from support.browser import browser
-
-    with browser(tmp_path_factory.mktemp("browser")) as found:
-        yield found
-
-
 @pytest.fixture
 def anonymous(chromium: "Browser") -> "Iterator[Tab]":
     with chromium.tab() as tab:

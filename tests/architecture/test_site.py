@@ -14,7 +14,6 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
-from support.browser import MISSING, PROGRAM, browser
 from support.sources import PACKAGE
 
 from airflow_provider_orderedkafka import errors
@@ -93,13 +92,12 @@ def test_every_page_is_found_and_nothing_is_fetched_from_elsewhere(site):
     ]
 
 
-@pytest.mark.skipif(PROGRAM is None, reason=MISSING)
 @pytest.mark.parametrize(("preferred", "scheme"), [("light", "default"), ("dark", "slate")])
-def test_each_page_fits_a_telephone_in_light_and_dark_with_its_pictures(site, tmp_path, preferred, scheme):
+def test_each_page_fits_a_telephone_in_light_and_dark_with_its_pictures(site, chromium, tmp_path, preferred, scheme):
     shown = shutil.copytree(site, tmp_path / "site")
     index = shown / "search" / "search_index.json"  # of which each page would make an index of all pages
     index.write_text(json.dumps({**json.loads(index.read_text()), "docs": []}))
-    with serving(shown) as served, browser(tmp_path) as chromium, chromium.tab() as tab:
+    with serving(shown) as served, chromium.tab() as tab:
         tab.size(420)
         tab.prefer(preferred)  # once: the theme keeps what it has found first
         for page in sorted(site.glob("*.html"))[preferred == "dark" :: 2]:
@@ -115,9 +113,8 @@ WIDTH = "document.scrollingElement.scrollWidth"
 MISSING_PICTURES = "[...document.images].filter((each) => !each.naturalWidth).map((each) => each.src)"
 
 
-@pytest.mark.skipif(PROGRAM is None, reason=MISSING)
-def test_a_word_that_is_typed_into_the_search_leads_to_its_page(served, tmp_path):
-    with browser(tmp_path) as chromium, chromium.tab() as tab:
+def test_a_word_that_is_typed_into_the_search_leads_to_its_page(served, chromium):
+    with chromium.tab() as tab:
         tab.size(1300)
         tab.open(f"{served}/index.html", until="input.md-search__input")
         tab.until("document.readyState === 'complete'")  # before that, nobody listens to what is typed
