@@ -14,7 +14,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
 from airflow.sdk.execution_time.comms import ErrorResponse
 from cryptography.fernet import Fernet
-from support.runs import LOAD, TOPICS, DictStore, place
+from support.runs import FIRST, LOAD, DictStore, place
 
 from airflow_provider_orderedkafka import OrderedLoad
 from airflow_provider_orderedkafka.core import lifecycle
@@ -121,9 +121,8 @@ HICCUPS = [refusal(503), PermissionError("of a state store"), EOFError(), Unreac
 @pytest.mark.parametrize("stored", [False, True])
 @pytest.mark.parametrize("hiccup", HICCUPS, ids=lambda error: type(error).__name__)
 def test_a_deferred_wait_outlives_hiccups_of_airflow(monkeypatch, hiccup, stored):
-    ledger = lifecycle.first_look(LOAD, instance="i", home_dag="d", place=place(0), topics=TOPICS, now=0)
     store, hiccups = LedgerStore(LOAD, DictStore(), lambda: None), [hiccup, hiccup]
-    store.save(ledger, None)
+    store.save(FIRST, None)
 
     def now_and_then(answer):
         def ask(*_):
@@ -137,7 +136,7 @@ def test_a_deferred_wait_outlives_hiccups_of_airflow(monkeypatch, hiccup, stored
         monkeypatch.setattr(offsets, "LARGEST", 0)
     monkeypatch.setattr(OffsetRangeTrigger, "_ask", now_and_then(Verdict(run=True, reason="enough")))
     monkeypatch.setattr(offsets, "ledger_store", now_and_then(store))
-    trigger = OffsetRangeTrigger.waiting(OrderedLoad(LOAD, topics=["t"]), ledger, 0.01, None)
+    trigger = OffsetRangeTrigger.waiting(OrderedLoad(LOAD, topics=["t"]), FIRST, 0.01, None)
     assert asyncio.run(anext(trigger.run())).payload == {"reason": "enough"}
     assert hiccups == []
 
@@ -153,10 +152,9 @@ def test_a_connection_that_airflow_does_not_find_for_a_moment_ends_no_wait(monke
 
     monkeypatch.setattr(OrderedKafkaHook, "verdict", verdict)
     monkeypatch.setattr(offsets, "_hooks", {})
-    ledger = lifecycle.first_look(LOAD, instance="i", home_dag="d", place=place(0), topics=TOPICS, now=0)
 
     async def story():
-        trigger = OffsetRangeTrigger.waiting(OrderedLoad(LOAD, topics=["t"]), ledger, 0.01, None)
+        trigger = OffsetRangeTrigger.waiting(OrderedLoad(LOAD, topics=["t"]), FIRST, 0.01, None)
         waits = asyncio.ensure_future(anext(trigger.run()))
         await asyncio.sleep(1)
         assert not waits.done()
@@ -183,12 +181,11 @@ def test_credentials_that_are_refused_are_read_anew_before_a_wait_ends_for_a_ret
     monkeypatch.setattr(OrderedKafkaHook, "verdict", verdict)
     monkeypatch.setattr(offsets, "_hooks", {})
     monkeypatch.setattr(offsets.status, "looked", lambda *_: None)
-    ledger = lifecycle.first_look(LOAD, instance="i", home_dag="d", place=place(0), topics=TOPICS, now=0)
     connection()
-    assert first_event(ledger) == {"error": "no such user", "kind": "CredentialsError"}
+    assert first_event(FIRST) == {"error": "no such user", "kind": "CredentialsError"}
     known[0] = "new"
     connection()
-    assert first_event(ledger) == {"reason": "enough"}
+    assert first_event(FIRST) == {"reason": "enough"}
     assert asked == ["old", "old", "old", "new"]
 
 
@@ -218,17 +215,16 @@ def test_a_run_that_waits_sees_a_rewind(bench, ledger_of, monkeypatch):
 def waiting_on(monkeypatch):
     """A run that waits on what a store has, and what it asked about Kafka; nothing is there to load at offset 0."""
     store, asked = LedgerStore(LOAD, DictStore(), lambda: None), []
-    ledger = lifecycle.first_look(LOAD, instance="i", home_dag="d", place=place(0), topics=TOPICS, now=0)
-    store.save(ledger, None)
+    store.save(FIRST, None)
     monkeypatch.setattr(offsets, "ledger_store", lambda _: store)
     monkeypatch.setattr(offsets, "THOROUGH_SECONDS", 0.2)
 
     def ask(trigger, load, seen):
         asked.append(seen)
-        return Verdict(run=seen.place != ledger.place, reason="moved")
+        return Verdict(run=seen.place != FIRST.place, reason="moved")
 
     monkeypatch.setattr(OffsetRangeTrigger, "_ask", ask)
-    return store, ledger, asked
+    return store, FIRST, asked
 
 
 def first_event(ledger, *, seconds=10):
@@ -278,7 +274,6 @@ def test_a_run_that_waits_goes_on_to_take_over_what_an_ended_run_left_and_waits_
 
 def test_looks_that_wait_for_kafka_hold_up_neither_the_loop_nor_a_thread_that_others_wait_for(monkeypatch):
     answered, asked = threading.Event(), threading.Semaphore(0)
-    ledger = lifecycle.first_look(LOAD, instance="i", home_dag="d", place=place(0), topics=TOPICS, now=0)
 
     def hangs(trigger, load, seen):
         asked.release()
@@ -288,7 +283,7 @@ def test_looks_that_wait_for_kafka_hold_up_neither_the_loop_nor_a_thread_that_ot
     monkeypatch.setattr(OffsetRangeTrigger, "_ask", hangs)
 
     async def story():
-        triggers = [OffsetRangeTrigger.waiting(OrderedLoad(LOAD, topics=["t"]), ledger, 1, None) for _ in range(100)]
+        triggers = [OffsetRangeTrigger.waiting(OrderedLoad(LOAD, topics=["t"]), FIRST, 1, None) for _ in range(100)]
         tasks = [asyncio.create_task(anext(trigger.run())) for trigger in triggers]
         for _ in range(offsets.LOOKS_AT_ONCE):
             assert await asyncio.to_thread(asked.acquire, timeout=30)

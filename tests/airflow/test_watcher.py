@@ -10,7 +10,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from support.runs import LOAD, TOPICS, DictStore, a_range, a_report, place
+from support.runs import FIRST, LOAD, DictStore, a_range, a_report
 
 from airflow_provider_orderedkafka import OrderedLoad
 from airflow_provider_orderedkafka.core import lifecycle
@@ -92,8 +92,7 @@ class Watched:
         return Verdict(run=self.enough, reason="enough")
 
     def look_first(self):
-        ledger = lifecycle.first_look(LOAD, instance="i", home_dag="d", place=place(0), topics=TOPICS, now=0)
-        self.ledger.save(ledger, None)
+        self.ledger.save(FIRST, None)
 
     def open(self, number):
         ledger = self.ledger.ledger()

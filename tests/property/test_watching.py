@@ -4,14 +4,12 @@ from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
-from support.runs import TOPICS, place
+from support.runs import FIRST
 
 from airflow_provider_orderedkafka.core.documents import Open
-from airflow_provider_orderedkafka.core.lifecycle import first_look
 from airflow_provider_orderedkafka.core.pacing import LONGEST, Seen, fired, noticed, silent
 
 MINUTE = 60_000
-LEDGER = first_look("orders", instance="i", home_dag="d", place=place(0), topics=TOPICS, now=0)
 
 
 class Watcher:
@@ -38,7 +36,7 @@ def test_one_run_for_each_revision_that_is_committed_in_time():
     watcher = Watcher()
     watcher.look(None, seconds=20)
     for revision in range(5):
-        at = replace(LEDGER, revision=revision)
+        at = replace(FIRST, revision=revision)
         watcher.look(at, seconds=20)
         watcher.look(opened(at), active=True, seconds=3600)
     assert len(watcher.started) == 5
@@ -47,8 +45,8 @@ def test_one_run_for_each_revision_that_is_committed_in_time():
 def test_the_run_that_looks_first_has_time_to_open_its_range():
     watcher = Watcher()
     watcher.look(None)
-    watcher.look(LEDGER, seconds=30)
-    watcher.look(opened(LEDGER), active=True, seconds=3600)
+    watcher.look(FIRST, seconds=30)
+    watcher.look(opened(FIRST), active=True, seconds=3600)
     assert len(watcher.started) == 1
 
 
@@ -64,22 +62,22 @@ def test_a_clock_that_was_set_back_holds_no_run_back_and_starts_one_alone():
 def test_a_first_run_that_found_nothing_is_followed_by_another_as_soon_as_the_backoff_is_over():
     watcher = Watcher()
     watcher.look(None)
-    watcher.look(LEDGER, seconds=120)
+    watcher.look(FIRST, seconds=120)
     assert len(watcher.started) == 2
 
 
 def test_silence_while_a_range_is_owned_or_the_limit_is_reached():
     watcher = Watcher()
-    watcher.look(opened(LEDGER), active=True, seconds=3600)
-    watcher.look(LEDGER, limit_reached=True, seconds=3600)
+    watcher.look(opened(FIRST), active=True, seconds=3600)
+    watcher.look(FIRST, limit_reached=True, seconds=3600)
     assert watcher.started == []
 
 
 def test_a_run_that_ended_without_a_commit_is_followed_by_others_ever_later():
     watcher = Watcher()
-    watcher.look(LEDGER)
-    watcher.look(opened(LEDGER), active=True, seconds=60)
-    watcher.look(opened(LEDGER), seconds=3600)
+    watcher.look(FIRST)
+    watcher.look(opened(FIRST), active=True, seconds=60)
+    watcher.look(opened(FIRST), seconds=3600)
     waits = [b - a for a, b in zip(watcher.started, watcher.started[1:], strict=False)]
     assert waits == sorted(waits)
     assert 3 <= len(waits) <= 7
@@ -87,7 +85,7 @@ def test_a_run_that_ended_without_a_commit_is_followed_by_others_ever_later():
 
 def test_a_run_that_nobody_saw_is_not_waited_for_for_ever():
     watcher = Watcher()
-    watcher.look(LEDGER, seconds=3600)
+    watcher.look(FIRST, seconds=3600)
     assert 2 <= len(watcher.started) <= 5
 
 
@@ -98,7 +96,7 @@ happenings = st.lists(
 
 @given(happenings)
 def test_whatever_happens_starts_for_one_revision_are_few_and_never_cease(happenings):
-    watcher, at = Watcher(), LEDGER
+    watcher, at = Watcher(), FIRST
     for moved, owner, active, minutes in happenings:
         at = replace(at, revision=at.revision + (moved == 0))
         watcher.look(at if owner is None else opened(at, owner), active=active, seconds=60 * minutes)

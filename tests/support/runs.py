@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from airflow_provider_orderedkafka.core import lifecycle
 from airflow_provider_orderedkafka.core.documents import Ledger, Range, Report
 from airflow_provider_orderedkafka.core.lifecycle import Action
 from airflow_provider_orderedkafka.core.next_range import NothingToLoad
@@ -28,6 +29,10 @@ TOPICS = {"orders": "topic-id"}
 
 def place(offset: int) -> Place:
     return Place(Offsets({PARTITION: offset}), Floor())
+
+
+FIRST = lifecycle.first_look(LOAD, instance="i", home_dag="d", place=place(0), topics=TOPICS, now=0)
+"""The ledger of a load that was looked at once."""
 
 
 def a_range(range_id: str, revision: int, start: int, end: int, load: str = LOAD) -> Range:

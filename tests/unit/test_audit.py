@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.messages import says
-from support.runs import LOAD, PARTITION, TOPICS, a_range, a_report, place
+from support.runs import FIRST, PARTITION, a_range, a_report, place
 
 from airflow_provider_orderedkafka.audit.auditing import OfRange
 from airflow_provider_orderedkafka.audit.comparing import Compared, Found, Promised, compare
@@ -20,7 +20,7 @@ from airflow_provider_orderedkafka.audit.files import files_of
 from airflow_provider_orderedkafka.audit.following import breaks, lost
 from airflow_provider_orderedkafka.audit.numbers import Source, in_order, records, rows
 from airflow_provider_orderedkafka.core.documents import Ledger, Report
-from airflow_provider_orderedkafka.core.lifecycle import committed, first_look, opened, rewound, submitted
+from airflow_provider_orderedkafka.core.lifecycle import committed, opened, rewound, submitted
 from airflow_provider_orderedkafka.core.order.positions import LARGEST, TopicPartition
 from airflow_provider_orderedkafka.errors import SettingError
 
@@ -297,7 +297,7 @@ def test_so_many_places_are_kept_of_each_finding_and_all_are_counted() -> None:
 
 def a_load() -> tuple[Ledger, dict[str, Report | None]]:
     """Three ranges of ten offsets each, committed one after the other."""
-    ledger = first_look(LOAD, instance="i", home_dag="d", place=place(0), topics=TOPICS, now=0)
+    ledger = FIRST
     reports: dict[str, Report | None] = {}
     for revision in range(3):
         loaded = a_range(f"r{revision + 1}", revision=revision, start=10 * revision, end=10 * revision + 10)
