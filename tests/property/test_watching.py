@@ -53,9 +53,9 @@ def test_the_run_that_looks_first_has_time_to_open_its_range():
 def test_a_clock_that_was_set_back_holds_no_run_back_and_starts_one_alone():
     watcher = Watcher()
     watcher.now = 24 * 60 * MINUTE
-    watcher.look(LEDGER)
+    watcher.look(FIRST)
     watcher.now = 0
-    watcher.look(LEDGER, seconds=60)
+    watcher.look(FIRST, seconds=60)
     assert len(watcher.started) == 2
 
 
