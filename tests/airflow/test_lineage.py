@@ -82,7 +82,7 @@ def test_a_task_that_loaded_nothing_has_no_lineage():
 )
 def test_an_audit_asserts_only_what_it_knows(found, asserted):
     audit = AuditRow(1, "found", **found)
-    (_, output) = lineage.checked(lineage.Checks(flow(["orders"], KafkaOutput("out")), audit)).inputs
+    (_, output) = lineage.checked(flow(["orders"], KafkaOutput("out")), audit).inputs
     (facet,) = output.inputFacets.values()
     told = {each.assertion.removeprefix("no row is "): each.success for each in facet.assertions}
     assert told == asserted
