@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from base64 import b64encode
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -13,13 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import deltalake
-import fastavro
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from pyarrow import parquet
 from support.audited import Row, Written, counted
-from support.planted import BASE, again, at, elsewhere, without, written_from
+from support.planted import BASE, FORMATS, again, as_avro, as_lines, at, elsewhere, without, written_from
 from support.records import Record, Records
 from support.topics import Topics
 
@@ -78,52 +76,6 @@ def not_its_own(rows: list[Row]) -> list[Row]:
     there = at(others, 2, 9)
     taken = replace(others[there], range_id="r2")
     return [*others[:there], taken, *others[there + 1 :], last, *again(ordinal=1)(rows)[-1:]]
-
-
-def as_lines(rows: pa.Table, path: Path) -> None:
-    """Write rows as Spark writes JSON: bytes are base64, times are text, what is null is left out."""
-
-    def shown(value: Any) -> Any:
-        if isinstance(value, bytes):
-            return b64encode(value).decode()
-        if isinstance(value, datetime):
-            return f"{value.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%f}"[:-3] + "Z"
-        if isinstance(value, dict):
-            return {name: shown(each) for name, each in value.items() if each is not None}
-        return [shown(each) for each in value] if isinstance(value, list) else value
-
-    path.write_text("".join(json.dumps(shown(row)) + "\n" for row in rows.to_pylist()))
-
-
-def as_avro(rows: pa.Table, path: Path) -> None:
-    """Write rows as Spark writes Avro: what may be null is a union, times are microseconds, blocks are compressed."""
-
-    def of(kind: pa.DataType) -> Any:
-        if pa.types.is_list(kind):
-            return {"type": "array", "items": of(kind.value_type)}
-        if pa.types.is_struct(kind):
-            return {"type": "record", "name": "pair", "fields": [{"name": f.name, "type": of(f.type)} for f in kind]}
-        return ["null", AVRO[kind]]
-
-    fields = [{"name": field.name, "type": of(field.type)} for field in rows.schema]
-    numbers = pa.schema(
-        [each.with_type(pa.int64()) if pa.types.is_timestamp(each.type) else each for each in rows.schema]
-    )
-    with path.open("wb") as file:
-        fastavro.writer(
-            file, {"type": "record", "name": "row", "fields": fields}, rows.cast(numbers).to_pylist(), codec="snappy"
-        )
-
-
-AVRO: dict[pa.DataType, Any] = {
-    pa.binary(): "bytes",
-    pa.string(): "string",
-    pa.bool_(): "boolean",
-    pa.int32(): "int",
-    pa.int64(): "long",
-    pa.timestamp("us", "UTC"): {"type": "long", "logicalType": "timestamp-micros"},
-}
-FORMATS = {"parquet": parquet.write_table, "json": as_lines, "avro": as_avro}
 
 
 @pytest.mark.parametrize("kind", FORMATS)

@@ -1,9 +1,18 @@
-"""Faults to plant in an output: what somebody makes of the rows of a load, and what an audit says of it."""
+"""Faults to plant in an output: what somebody makes of the rows of a load, how they are written as Spark does that, and
+what an audit says of it.
+"""
 
+import json
+from base64 import b64encode
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+import fastavro
+import pyarrow as pa
+from pyarrow import parquet
 
 from support.audited import Row, Written
 from support.records import Record, Records
@@ -118,3 +127,49 @@ PLANTED: dict[str, tuple[Any, dict[str, int], str]] = {
     "a second row of a record": (again(ordinal=1), {"stray": 1}, "a plain copy has only row 0"),
     "everything is missing": (lambda _: [], {"missing": 36}, ""),
 }
+
+
+def as_lines(rows: pa.Table, path: Path) -> None:
+    """Write rows as Spark writes JSON: bytes are base64, times are text, what is null is left out."""
+
+    def shown(value: Any) -> Any:
+        if isinstance(value, bytes):
+            return b64encode(value).decode()
+        if isinstance(value, datetime):
+            return f"{value.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%f}"[:-3] + "Z"
+        if isinstance(value, dict):
+            return {name: shown(each) for name, each in value.items() if each is not None}
+        return [shown(each) for each in value] if isinstance(value, list) else value
+
+    path.write_text("".join(json.dumps(shown(row)) + "\n" for row in rows.to_pylist()))
+
+
+def as_avro(rows: pa.Table, path: Path) -> None:
+    """Write rows as Spark writes Avro: what may be null is a union, times are microseconds, blocks are compressed."""
+
+    def of(kind: pa.DataType) -> Any:
+        if pa.types.is_list(kind):
+            return {"type": "array", "items": of(kind.value_type)}
+        if pa.types.is_struct(kind):
+            return {"type": "record", "name": "pair", "fields": [{"name": f.name, "type": of(f.type)} for f in kind]}
+        return ["null", AVRO[kind]]
+
+    fields = [{"name": field.name, "type": of(field.type)} for field in rows.schema]
+    numbers = pa.schema(
+        [each.with_type(pa.int64()) if pa.types.is_timestamp(each.type) else each for each in rows.schema]
+    )
+    with path.open("wb") as file:
+        fastavro.writer(
+            file, {"type": "record", "name": "row", "fields": fields}, rows.cast(numbers).to_pylist(), codec="snappy"
+        )
+
+
+AVRO: dict[pa.DataType, Any] = {
+    pa.binary(): "bytes",
+    pa.string(): "string",
+    pa.bool_(): "boolean",
+    pa.int32(): "int",
+    pa.int64(): "long",
+    pa.timestamp("us", "UTC"): {"type": "long", "logicalType": "timestamp-micros"},
+}
+FORMATS = {"parquet": parquet.write_table, "json": as_lines, "avro": as_avro}
