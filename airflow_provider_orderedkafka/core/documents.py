@@ -244,9 +244,13 @@ class Times:
 
 @dataclass(frozen=True, slots=True)
 class Intervals(Document):
-    """The times of all intervals that a run has claimed, those of forgotten claims too; neighbours are merged."""
+    """The times of all intervals that a run has claimed, those of forgotten claims too; neighbours are merged.
+
+    `last` are those that were claimed last, as they were claimed: whoever claims one of these again goes on with it.
+    """
 
     spans: tuple[Times, ...] = ()
+    last: tuple[Times, ...] = ()
 
     def joined(self, times: Times) -> "Intervals":
         touching = [span for span in self.spans if span.begin <= times.end and times.begin <= span.end]
@@ -254,7 +258,7 @@ class Intervals(Document):
         begin = min(each.begin for each in (*touching, times))
         end = max(each.end for each in (*touching, times))
         spans = sorted((*apart, Times(begin, end)), key=lambda span: span.begin)
-        return Intervals(tuple(spans))
+        return Intervals(tuple(spans), (*self.last, times)[-CLAIMS_KEPT:])
 
     def cover(self, times: Times) -> bool:
         """Whether all of these times belong to intervals."""

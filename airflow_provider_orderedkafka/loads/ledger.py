@@ -190,13 +190,16 @@ class LedgerStore:
         return self._read(Intervals, "intervals") or Intervals()
 
     def add_interval(self, times: Times, check: Callable[[Intervals], None] = lambda _: None) -> None:
-        """Add these times to those that are claimed, unless `check` raises for these."""
+        """Add these times to those that are claimed, unless `check` raises for these; they stand after a moment."""
 
         def joined(known: Intervals) -> Intervals:
             check(known)
             return known.joined(times)
 
-        self._grow("intervals", Intervals(), lambda known: known.cover(times), joined)
+        self._grow("intervals", Intervals(), lambda known: times in known.last, joined)
+        self.settle()
+        if times not in self.intervals().last:
+            raise self._changed("intervals")
 
     def _grow(self, key: str, none: Stored, has: Callable[[Stored], bool], grown: Callable[[Stored], Stored]) -> None:
         """Add to a document that others add to at the same moment."""
@@ -208,12 +211,6 @@ class LedgerStore:
                 self._replace(key, grown(before or none), before)
         if not has(self._read(type(none), key) or none):
             raise self._changed(key)
-
-    def _times(self, key: str) -> Times | None:
-        claim = self.claim(key)
-        ranges = [] if claim is None else [claim.range_id, *(each.range_id for each in claim.outcomes)]
-        found = next(filter(None, map(self.range, ranges)), None)
-        return None if found is None else found.times
 
     def memory(self, run: str) -> dict[str, dict[str, Any]]:
         """What the tasks of a run remember, where they have no other place for it."""
@@ -228,11 +225,9 @@ class LedgerStore:
 
     def _forget_claim(self, key: str) -> bool:
         """Delete a claim that is not open, and its range; whether they are gone."""
-        claim, times = self.claim(key), self._times(key)
+        claim = self.claim(key)
         if claim is not None and claim.open is not None:
             return False
-        if times is not None:
-            self.add_interval(times)
         self.forget_ranges({outcome.range_id for outcome in claim.outcomes} if claim is not None else ())
         self._remove(f"claim/{key}")
         return True

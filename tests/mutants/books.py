@@ -168,6 +168,12 @@ MUTANTS = [
         ("tests/unit/test_intervals.py",),
     ),
     (
+        "times within those that another run claims at the same moment are loaded by both",
+        f"{PACKAGE}/loads/ledger.py",
+        {"lambda known: times in known.last, joined": "lambda known: known.cover(times), joined"},
+        ("tests/unit/test_intervals.py",),
+    ),
+    (
         "a boundary is decided before the grace",
         f"{PACKAGE}/loads/boundaries.py",
         {"left = time + grace - self.now()": "left = time - self.now()"},

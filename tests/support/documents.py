@@ -211,7 +211,7 @@ DOCUMENTS: Mapping[str, Document] = {
     "claim": Claim(Open("orders-interval-a", "orders/two"), (), "orders-interval-a"),
     "claim-ended": Claim(None, OUTCOMES[:1], "orders-interval-a"),
     "claims": Claims(("orders-interval-a", "orders-interval-b")),
-    "intervals": Intervals((Times(1_769_857_200_000, 1_769_860_800_000),)),
+    "intervals": Intervals().joined(Times(1_769_857_200_000, 1_769_860_800_000)),
     "boundary": Boundary(1_769_860_800_000, END, TOPICS, 1_769_860_860_000),
     "boundaries": Boundaries((1_769_857_200_000, 1_769_860_800_000)),
     "uncertain": Uncertain(Offsets({LATER_ORDERS: 7}), Offsets({REFUNDS: 3}), 1_769_860_700_000),
