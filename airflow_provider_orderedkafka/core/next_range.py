@@ -39,7 +39,7 @@ from .documents import Kind, Ledger, Range
 from .notation.spelling import counted, format_duration, listed
 from .notation.starts import Moment
 from .notation.subscriptions import Discovery, Topic
-from .order.cuts import BEFORE_TIME, NO_FLOOR, Bound, Place, Span, counts, held
+from .order.cuts import BEFORE_TIME, NO_FLOOR, Bound, Floor, Place, Span, counts, held
 from .order.marks import SAME, Compared
 from .order.planning import Planner
 from .order.positions import LARGEST, Offsets, Position, TopicPartition
@@ -188,10 +188,18 @@ def check_ends(start: Offsets, ends: Offsets, way_out: str) -> None:
             )
 
 
-def cut_time(seen: Survey, terms: Terms) -> int | None:
-    """Records from this time on wait: too young, or an open transaction may commit older ones. None: nothing waits."""
+def cut_time(seen: Survey, terms: Terms, floor: Floor = NO_FLOOR) -> int | None:
+    """Records from this time on wait: too young, or an open transaction may commit older ones. None: nothing waits.
+
+    What a floor ahead of the clock has made late does not wait for the clock to reach it: nothing orders it any more.
+    """
     bounds = _bounds(seen, terms)
-    return max(held(min(bounds)[0], seen.ends.open_since, seen.now - terms.transaction_wait), 0) if bounds else None
+    if not bounds:
+        return None
+    time = held(min(bounds)[0], seen.ends.open_since, seen.now - terms.transaction_wait)
+    if floor.lowest > seen.now:
+        time = max(time, least(floor.lowest + 1, terms.end_time) or 0)
+    return max(time, 0)
 
 
 def _bounds(seen: Survey, terms: Terms) -> list[tuple[int, str]]:
@@ -212,12 +220,13 @@ def verdict(
     log: Log, place: Place, seen: Survey, terms: Terms, since: Since, *, firsts: Firsts | None = None
 ) -> Verdict:
     """Whether to run now. What `firsts` has is not read again; what is read is added."""
-    span, time = seen.span(place), cut_time(seen, terms)
+    span, time = seen.span(place), cut_time(seen, terms, place.floor)
     older = span.end if time is None or time > span.latest else about(log, span, time)
     young = span.end.since(older)
     offsets = older.since(span.start)
     known = {} if firsts is None else firsts
-    oldest = _oldest(log, span, older, terms, known) if terms.pace.asks_for_the_oldest(offsets) else None
+    aged = span if span.floor.lowest <= seen.now else replace(span, floor=NO_FLOOR)
+    oldest = _oldest(log, aged, older, terms, known) if terms.pace.asks_for_the_oldest(offsets) else None
     found = decide(terms.pace, Situation(offsets, since, seen.now, seen.ends.held_back, young, oldest))
     return replace(found, span=span)
 
@@ -238,7 +247,7 @@ def _oldest(log: Log, span: Span, ends: Offsets, terms: Terms, firsts: Firsts) -
 
 
 def next_place(log: Log, place: Place, seen: Survey, terms: Terms, own: Own | None = None) -> Place | NothingToLoad:
-    span, time = seen.span(place), cut_time(seen, terms)
+    span, time = seen.span(place), cut_time(seen, terms, place.floor)
     if span.offsets:
         cut = None if time is None or time > span.latest else time  # no order time reaches a cut beyond
         end = Planner(log, span, own).end(terms.max_offsets, cut)
@@ -303,7 +312,7 @@ def _listed(offsets: Offsets) -> str:
 
 
 def _nothing(span: Span, seen: Survey, terms: Terms) -> str:
-    rest, bounds, time = "", _bounds(seen, terms), cut_time(seen, terms)
+    rest, bounds, time = "", _bounds(seen, terms), cut_time(seen, terms, span.floor)
     if span.offsets and time is not None:
         asked, why = min(bounds)
         rest = f": {counted(span.offsets, 'offset')} {'wait for an open transaction' if time < asked else why}"

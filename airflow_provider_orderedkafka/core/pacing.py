@@ -125,7 +125,8 @@ def _due(pace: Pace, situation: Situation) -> int | None:
     if pace.delay_from == "oldest":
         return None if situation.oldest is None else situation.oldest + pace.max_delay
     first_look, last_run = situation.since
-    return (first_look if last_run is None else last_run) + pace.max_delay
+    begun = first_look if last_run is None else last_run
+    return situation.now if begun > situation.now else begun + pace.max_delay  # a clock may be set back
 
 
 def _at_once(pace: Pace, situation: Situation) -> bool:

@@ -71,6 +71,23 @@ def test_an_end_that_is_asked_for_is_never_too_young():
     assert cut_time(seen(open_since=1, fixed=True), replace(TERMS, grace=30)) is None
 
 
+@pytest.mark.parametrize(
+    ("grace", "open_since"), [(0, None), (30, None), (30, 60)], ids=["no grace", "a grace", "an open transaction"]
+)
+@pytest.mark.parametrize("floor", [Floor(500), Floor(5_000)], ids=["within the tolerance", "beyond it"])
+def test_nothing_waits_for_the_clock_to_reach_a_place_that_is_ahead_of_it(floor, grace, open_since):
+    terms, place = replace(TERMS, grace=grace), Place(Offsets({FIRST: 0, SECOND: 0}), floor)
+    survey = seen(open_since, LOG.ends())
+    assert verdict(LOG, place, survey, terms, Since(0, NOW)).waiting == 10
+    assert dict(next_place(LOG, place, survey, terms).offsets) == {FIRST: 10, SECOND: 0}
+
+
+def test_an_end_time_holds_behind_a_place_that_is_ahead_of_the_clock():
+    place = Place(Offsets({FIRST: 0, SECOND: 0}), Floor(500))
+    found = next_place(LOG, place, seen(ends=LOG.ends()), replace(TERMS, grace=0, end_time=40))
+    assert found == NothingToLoad("nothing to load: 10 offsets are at or after the end that is set")
+
+
 LOG = SimulatedLog({FIRST: [Entry(n, 10 * n) for n in range(10)], SECOND: []})
 
 
@@ -219,6 +236,12 @@ def test_the_oldest_record_that_waits_is_the_first_one_in_the_order(first, secon
     found = verdict(SimulatedLog(there), Place(Offsets(begin), Floor(floor)), survey, BY_AGE, Since(0, NOW))
     assert found.due == (min(times) + 30 if times else None)
     assert found.run == (bool(times) and min(times) + 30 <= NOW)
+
+
+def test_the_age_of_a_record_counts_from_its_own_time_behind_a_place_that_is_ahead_of_the_clock():
+    survey = seen(ends={FIRST: 1, SECOND: 0})
+    log, place = SimulatedLog({FIRST: [Entry(0, 90)], SECOND: []}), Place(Offsets({FIRST: 0, SECOND: 0}), Floor(500))
+    assert verdict(log, place, survey, BY_AGE, Since(0, NOW)).due == 120
 
 
 def test_the_first_record_of_a_partition_is_read_once_while_a_load_waits_however_many_there_are():

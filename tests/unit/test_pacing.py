@@ -79,6 +79,11 @@ def test_a_verdict_says_what_decided_or_what_holds_it(pace, seen, runs, reason):
     assert (verdict.run, verdict.reason) == (runs, reason)
 
 
+@pytest.mark.parametrize("first", [False, True], ids=["the last run", "the first look"])
+def test_no_delay_counts_from_what_is_ahead_of_a_clock_that_was_set_back(first):
+    assert decide(BOTH, situation(1, -99 * MINUTE, first=first)).run
+
+
 def test_a_verdict_says_how_many_offsets_wait_and_how_many_are_not_loaded_yet():
     verdict = decide(Pace(10), situation(4, held_back=2, young=3))
     assert (verdict.waiting, verdict.lag) == (4, 9)
