@@ -3,7 +3,9 @@
 import json
 import subprocess
 import sys
+from io import BytesIO
 
+import fastavro
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -64,6 +66,43 @@ def test_bytes_that_are_no_text_come_in_base64(run, topics, records):
     records.produce(topic, [Record(b"\xff", BASE, headers=[("a", b"1"), ("b", None)])])
     [row] = lines(run(topic, "--columns", "value,headers")[1])
     assert row == {"value": {"base64": "/w=="}, "headers": [{"key": "a", "value": "1"}, {"key": "b", "value": None}]}
+
+
+VALUES = {
+    "type": "record",
+    "name": "values",
+    "fields": [
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-micros"}},
+        {"name": "days", "type": {"type": "array", "items": {"type": "int", "logicalType": "date"}}},
+        {"name": "marks", "type": {"type": "map", "values": "bytes"}},
+        {"name": "rate", "type": "double"},
+    ],
+}
+
+
+def test_json_has_every_value_as_it_was_written(run, topics, records):
+    """Microseconds, bytes in a map, numbers that JSON does not have, and moments that Python does not have."""
+    topic = topics.create()
+    given = [
+        {"at": BASE * 1_000 + 123_456, "days": [0], "marks": {"a": b"x", "b": b"\xff"}, "rate": float("nan")},
+        {"at": 2**62, "days": [2**30], "marks": {"a": b"x"}, "rate": float("-inf")},
+    ]
+    for row in given:
+        data = BytesIO()
+        fastavro.schemaless_writer(data, fastavro.parse_schema(VALUES), row)
+        records.produce(topic, [Record(data.getvalue(), 2**53)])
+    decode = json.dumps({"value": {"kind": "avro", "schema": json.dumps(VALUES)}})
+    first, second = lines(run(topic, "--decode", decode, "--columns", "timestamp,value")[1])
+    assert first["value"] == {
+        "at": "2023-11-14T22:13:20.123456Z",
+        "days": ["1970-01-01"],
+        "marks": [["a", "x"], ["b", {"base64": "/w=="}]],
+        "rate": "NaN",
+    }
+    assert second == {
+        "timestamp": f"{2**53} ms",
+        "value": {"at": f"{2**62 // 1_000} ms", "days": [f"{2**30} days"], "marks": [["a", "x"]], "rate": "-Infinity"},
+    }
 
 
 def test_what_a_load_wrote_says_with_its_headers_from_where_it_is_and_why_it_is_a_dead_letter(run, topics, records):

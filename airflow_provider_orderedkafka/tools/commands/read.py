@@ -18,6 +18,7 @@ from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from datetime import datetime
+from math import inf, isfinite
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
@@ -243,22 +244,48 @@ def _with_a_bar(batches: "Iterable[RecordBatch]", reading: "Batches") -> "Iterat
 
 
 def _text(value: Any) -> Any:
-    """A value as JSON: bytes as text where they are, and in base64 elsewhere."""
+    """A value as JSON: bytes as text where they are, and in base64 elsewhere; numbers that JSON has not as texts."""
     if isinstance(value, bytes):
         try:
             return value.decode()
         except UnicodeDecodeError:
             return {"base64": b64encode(value).decode()}
     if isinstance(value, datetime):
-        return value.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    if isinstance(value, list):
+        unit = "microseconds" if value.microsecond % 1_000 else "milliseconds"
+        return value.isoformat(timespec=unit).replace("+00:00", "Z")
+    if isinstance(value, float) and not isfinite(value):
+        return {inf: "Infinity", -inf: "-Infinity"}.get(value, "NaN")
+    if isinstance(value, list | tuple):  # a map is a list of pairs
         return [_text(each) for each in value]
     return {name: _text(each) for name, each in value.items()} if isinstance(value, dict) else value
 
 
+def _values(batch: "RecordBatch") -> list[dict[str, Any]]:
+    try:
+        return list(batch.to_pylist())
+    except OverflowError:  # Python has no moment after the year 9999
+        names = batch.schema.names
+        return [dict(zip(names, map(_value, row), strict=True)) for row in zip(*batch.columns, strict=True)]
+
+
+def _value(scalar: Any) -> Any:
+    """An Arrow scalar as Python has it, and a moment that Python does not have as text."""
+    import pyarrow as pa
+
+    with suppress(OverflowError):
+        return scalar.as_py()
+    if isinstance(scalar, pa.StructScalar):
+        return {name: _value(each) for name, each in scalar.items()}
+    if isinstance(scalar, pa.MapScalar):
+        return [tuple(map(_value, each.values())) for each in scalar.values]
+    if isinstance(scalar, pa.ListScalar):
+        return [_value(each) for each in scalar.values]
+    return f"{scalar.value // 1_000} ms" if isinstance(scalar, pa.TimestampScalar) else f"{scalar.value} days"
+
+
 def _rows(batches: "Iterable[RecordBatch]") -> Iterator[dict[str, Any]]:
     for batch in batches:
-        for row in batch.to_pylist():
+        for row in _values(batch):
             origin = _origin([(each["key"], each["value"]) for each in row.get("headers") or ()])
             yield origin | {name: _text(value) for name, value in row.items()}
 
