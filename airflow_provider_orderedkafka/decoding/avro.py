@@ -44,6 +44,7 @@ WIDER: Final[dict[tuple[str, ...], str]] = {("int32", "int64"): "long", ("double
 """What unions of these columns are."""
 
 _DECIMAL_BYTES: Final = 16
+_UUID_BYTES: Final = 16
 
 
 def _as_it_is(value: Any) -> Any:
@@ -87,7 +88,7 @@ class AvroWriter:
                 reader.node(json.loads(reference), "")
             node = reader.node(json.loads(schema), "")
             return cls(node, parse_schema(node.physical))
-        except (SchemaParseException, UnknownType, KeyError, TypeError, ValueError) as error:
+        except (SchemaParseException, UnknownType, LookupError, TypeError, ValueError) as error:
             if isinstance(error, SettingError):
                 raise
             raise SettingError(f"the Avro schema is wrong: {type(error).__name__}: {error}, found {schema}") from error
@@ -168,6 +169,8 @@ class _Schema:
         if schema["type"] == "fixed":
             found = _leaf({"type": "fixed", "name": name, "size": schema["size"]}, "fixed", schema)
             return replace(found, has_bytes=schema["size"] > 0)
+        if not schema["fields"]:
+            raise SettingError(f"the Avro record {full!r} has no fields: they are its columns")
         self._inside.append(full)
         nodes = [(field, self.node(field["type"], space)) for field in schema["fields"]]
         self._inside.pop()
@@ -206,11 +209,10 @@ class _Schema:
             others = [_leaf(wide, wide)]
             if names[0] == "float":  # the first that takes a whole number, and it rounds
                 others = [replace(others[0], field=others[0].field.with_metadata(meaning(["floats"])))]
-        if not others:
-            return nodes[0]
-        given = others[0].default
+        chosen = others[0] if others else nodes[0]
+        given = chosen.default
         return replace(
-            others[0],
+            chosen,
             physical=[node.physical for node in nodes],
             has_bytes=True,
             default=lambda value: None if value is None else given(value),
@@ -236,10 +238,12 @@ def _leaf(physical: Any, kind: str, schema: Mapping[str, Any] | None = None) -> 
 def _logical_type(schema: Mapping[str, Any], kind: str) -> tuple[list[Any], Any] | None:
     """What a value means, and its column; a wrong logical type is none, as the specification has it."""
     name = schema.get("logicalType")
+    if (name, kind) == ("uuid", "fixed") and schema["size"] != _UUID_BYTES:
+        return None
     if name != "decimal" or kind not in ("bytes", "fixed"):
         return ([name], _COLUMNS[name, kind]) if (name, kind) in _COLUMNS else None
     precision, scale = schema.get("precision"), schema.get("scale", 0)
-    if not isinstance(precision, int) or not 0 <= scale <= precision:
+    if not isinstance(precision, int) or precision < 1 or not 0 <= scale <= precision:
         return None
     if precision > MOST_DIGITS:
         raise SettingError(

@@ -122,6 +122,9 @@ def test_a_value_that_its_type_cannot_have_is_an_error_of_its_record(kind, paylo
         (order(field("next", ["null", "order"])), "'order'"),
         (order(field("v", {"type": "bytes", "logicalType": "decimal", "precision": 39})), "39 digits"),
         (order(field("v", "of-nowhere")), "of-nowhere"),
+        (order(field("v", [])), "[]"),
+        (order(), "'order' has no fields"),
+        (order(field("v", ["null", {"type": "record", "name": "nothing", "fields": []}])), "'nothing' has no fields"),
     ],
 )
 def test_a_schema_without_columns_is_refused(text, why):
@@ -129,9 +132,24 @@ def test_a_schema_without_columns_is_refused(text, why):
         AvroWriter.of(text)
 
 
-def test_a_logical_type_that_is_wrong_is_none():
-    kind = {"type": "bytes", "logicalType": "decimal", "precision": 2, "scale": 3}
-    assert AvroWriter.of(order(field("v", kind))).read([b"\x02\x01"])[0].to_pylist() == [{"v": b"\x01"}]
+@pytest.mark.parametrize(
+    ("kind", "payload"),
+    [
+        ({"type": "bytes", "logicalType": "decimal", "precision": 2, "scale": 3}, b"\x02\x01"),
+        ({"type": "bytes", "logicalType": "decimal", "precision": 0}, b"\x02\x01"),
+        ({"type": "fixed", "name": "f", "size": 1, "logicalType": "uuid"}, b"\x01"),
+    ],
+    ids=str,
+)
+def test_a_logical_type_that_is_wrong_is_none(kind, payload):
+    assert AvroWriter.of(order(field("v", kind))).read([payload])[0].to_pylist() == [{"v": b"\x01"}]
+
+
+def test_a_union_of_null_alone_has_its_index_in_each_record():
+    text = order(field("none", ["null"]), field("many", {"type": "array", "items": ["null"]}), field("v", "int"))
+    row = {"none": None, "many": [None, None], "v": 7}
+    found, errors = AvroWriter.of(text).read(written(text, row))
+    assert (found.to_pylist(), errors) == ([row], {})
 
 
 def test_types_that_widen_go_together_in_a_union():
