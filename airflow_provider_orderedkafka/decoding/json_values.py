@@ -11,6 +11,7 @@ values are not checked against the rest.
 """
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from io import BytesIO
@@ -107,6 +108,9 @@ def _chosen(schema: dict[str, Any], root: Any, path: str) -> dict[str, Any]:
 
 
 SPACE, NULL = b" \t\r\n", b"null"
+FINER: Final = re.compile(rb":\d\d\.\d{7}")
+"""What a moment with more than six decimals has."""
+
 NANOSECONDS = ("1678", "2261")
 """The first and the last whole year of them."""
 
@@ -139,7 +143,7 @@ class JsonWriter:
             rows = _rows(texts, _readable(self.type))
         except pa.ArrowInvalid:
             finer = _readable(self.type, "ns")
-            if finer == _readable(self.type):
+            if finer == _readable(self.type) or not any(map(FINER.search, texts)):
                 raise
             _check_years(texts, self.type)
             rows = _rows(texts, finer).cast(_readable(self.type), safe=False)

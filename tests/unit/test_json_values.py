@@ -98,6 +98,12 @@ def test_a_moment_with_more_digits_that_nanoseconds_do_not_reach_is_bad(year):
     assert [row is None for row in found.to_pylist()] == [False, True]
 
 
+@pytest.mark.parametrize("at", ["yesterday", "10000-01-01T00:00:00Z", "2026-02-30"])
+def test_what_is_no_moment_is_bad_as_such(at):
+    _, errors = reader("at timestamp").read([f'{{"at": "{at}"}}'.encode()])
+    assert at in errors[0]
+
+
 def test_one_object_too_many_and_one_too_few_do_not_shift_the_rows():
     found, errors = reader("order long").read([b'{"order": 1}{"order": 2}', b" ", b'{"order": 3}'])
     assert (list(errors), found.to_pylist()) == ([0, 1], [None, None, {"order": 3}])
