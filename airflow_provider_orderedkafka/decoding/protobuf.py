@@ -74,13 +74,11 @@ class ProtobufWriter:
         parse, own = made.FromString, _path(self.descriptor)
         errors: Errors = {}
         messages: list[Any] = []
-        if indexes is not None and (wrong := self._wrong(*_indexes(indexes, 0)[:1], own)):
-            return pa.nulls(len(payloads), target.type), dict.fromkeys(range(len(payloads)), wrong)
         for number, payload in enumerate(payloads):
             at = start
             try:
-                if self.framed and indexes is None:
-                    path, at = _indexes(payload, start)
+                if self.framed:
+                    path, at = _indexes(payload, start) if indexes is None else (_indexes(indexes, 0)[0], start)
                     if wrong := self._wrong(path, own):
                         raise ValueError(wrong)  # noqa: TRY301
                 messages.append(parse(payload[at:]))
@@ -255,7 +253,8 @@ def _symbols(array: Any, enums: list[Any]) -> Any:
 def _text(message: Any) -> str:
     from google.protobuf import json_format
 
-    return str(json_format.MessageToJson(message, indent=None))
+    known = message.DESCRIPTOR.file.pool  # of the schema: what is in an Any may be a message of it
+    return str(json_format.MessageToJson(message, indent=None, descriptor_pool=known))
 
 
 def _wrapped(kind: Any) -> Column:

@@ -113,6 +113,17 @@ def test_protobuf_is_read_by_the_descriptors_of_the_registry(registry):
     assert (found["at"].timestamp(), found["line"]) == (1, {"sku": "s"})
 
 
+def test_a_header_without_the_indexes_of_its_message_is_a_bad_record(registry):
+    file = descriptor_pb2.FileDescriptorProto(name="default", package="shop", syntax="proto3")
+    file.message_type.add(name="Order").field.add(name="id", number=1, type=5, label=1)
+    number = register(registry, b64encode(file.SerializeToString()).decode(), kind="PROTOBUF")
+    registry.get_latest_version = lambda subject, **_: registry._store.get_latest_version(subject)
+    head = b"\x00" + number.to_bytes(4, "big")
+    heads = [[("__value_schema_id", head + indexes)] for indexes in (b"\x00", b"", b"\x02", b"\x02\x02")]
+    found, bad = decoder(Protobuf(registry="r"), max_bad=3).split(records([b"\x08\x07"] * 4, heads))
+    assert (values(found), bad.column("offset").to_pylist()) == ([{"id": 7}], [11, 12, 13])
+
+
 def test_formats_travel_as_text():
     decode = Decode(value=Protobuf(registry="r", message="shop.Order", descriptors=b"\x00\xff"), key=Json("id long"))
     assert Decode.from_text(decode.to_text()) == decode

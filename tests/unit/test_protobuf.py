@@ -1,4 +1,5 @@
 import datetime as dt
+import json
 
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, timestamp_pb2, wrappers_pb2
@@ -149,3 +150,22 @@ def test_a_message_that_contains_itself_and_one_that_is_not_there_are_refused():
         ProtobufWriter.of(files(), "shop.Tree", framed=False)
     with pytest.raises(SettingError, match=r"'shop\.Nothing'"):
         ProtobufWriter.of(files(), "shop.Nothing", framed=False)
+
+
+def test_an_any_is_json_whether_its_message_is_google_s_or_one_of_the_schema():
+    file = descriptor_pb2.FileDescriptorProto(name="shop.proto", package="shop", syntax="proto3")
+    file.dependency.append("google/protobuf/any.proto")
+    file.message_type.add(name="Line").field.add(name="sku", number=1, type=TYPES.TYPE_STRING)
+    event = file.message_type.add(name="Event").field
+    event.add(name="what", number=1, type=TYPES.TYPE_MESSAGE, type_name=".google.protobuf.Any")
+    writer = ProtobufWriter.of((file.SerializeToString(),), "shop.Event", framed=False)
+    made = message_factory.GetMessageClass(writer.descriptor)
+    named = {"shop.Line": b"\x0a\x01a", "google.protobuf.StringValue": b"\x0a\x01b", "shop.Nothing": b""}
+    given = [made(what={"type_url": f"x/{name}", "value": data}).SerializeToString() for name, data in named.items()]
+    found, errors = writer.read(given)
+    assert [row and json.loads(row["what"]) for row in found.to_pylist()] == [
+        {"@type": "x/shop.Line", "sku": "a"},
+        {"@type": "x/google.protobuf.StringValue", "value": "b"},
+        None,
+    ]
+    assert list(errors) == [2]
