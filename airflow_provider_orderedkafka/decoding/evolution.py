@@ -124,6 +124,7 @@ def merged(fields: Sequence[Any]) -> Any:
 
 
 def _both(one: Any, other: Any) -> Any:
+    one = _with_names(one, other)
     a, b = one.type, other.type
     if pa.types.is_struct(a) and pa.types.is_struct(b):
         more = {field.name: field for field in b}
@@ -146,6 +147,22 @@ def _both(one: Any, other: Any) -> Any:
             "loads"
         ) from error
     return one.with_type(kind.field(0).type).with_metadata({**_metadata(one), **meaning(*meanings)})
+
+
+def _with_names(one: Any, other: Any) -> Any:
+    """The first field, with the former names of both; `SettingError` for two numbers in one Protobuf message."""
+    number, another = (_metadata(each).get(NUMBER) for each in (one, other))
+    if number and another and number != another and _message(number) == _message(another):
+        raise SettingError(
+            f"the schemas do not fit together: {one.name!r} is field {number.decode()} in one and {another.decode()} "
+            "in another; load their topics with separate loads"
+        )
+    names = dict.fromkeys([*_former(one), *_former(other)])
+    return one.with_metadata({**_metadata(one), ALIASES: json.dumps([*names])}) if names else one
+
+
+def _former(field: Any) -> list[str]:
+    return list(json.loads(_metadata(field).get(ALIASES, b"[]")))
 
 
 def meaning(*each: Sequence[Any]) -> dict[bytes, str]:
@@ -214,7 +231,7 @@ def _places(reader: Any, writer: Any) -> Iterator[int | None]:
         if number is not None and _message(number) in messages:
             yield numbered.get(number)
         else:
-            names = [field.name, *json.loads(about.get(ALIASES, b"[]"))]
+            names = [field.name, *_former(field)]
             yield next((named[name] for name in names if name in named), None)
 
 

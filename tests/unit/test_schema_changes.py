@@ -52,6 +52,7 @@ def test_records_of_several_schemas_in_one_batch_get_the_columns_of_the_newest(r
 
 
 LINE = {"type": "record", "name": "line", "fields": [{"name": "sku", "type": "string"}, {**ID, "default": 3}]}
+LINES = {"type": "array", "items": LINE}
 DEFAULTS = {  # and those of tests/property/test_schema_evolution.py
     "an array of records": ({"type": "array", "items": LINE}, [{"sku": "a"}], [{"sku": "a", "id": 3}]),
     "a whole number of a double": ("double", 1, 1.0),
@@ -83,6 +84,20 @@ def test_the_default_of_one_topic_s_field_is_widened_with_the_field_of_another(r
     found = RecordDecoder.of(Decode(value=Avro(registry="r")), ["orders", "refunds"], REGISTRY)
     assert values(decoded(found, records([framed(one, V1, {"id": 7})]))) == [
         {"id": 7, "lines": [{"sku": "a", "id": 3, "name": None}]}
+    ]
+
+
+def test_the_former_names_of_a_field_are_those_of_all_topics(registry):
+    names = {"orders-value": ["label"], "refunds-value": ["title"]}
+    given = []
+    for number, (subject, [former]) in enumerate(names.items()):
+        old = order(ID, {"name": former, "type": LINES})
+        given.append(framed(register(registry, old, subject), old, {"id": number, former: [{"sku": former}]}))
+        register(registry, order(ID, {"name": "lines", "aliases": [former], "type": LINES}), subject)
+    found = RecordDecoder.of(Decode(value=Avro(registry="r")), ["orders", "refunds"], REGISTRY)
+    assert values(decoded(found, records(given))) == [
+        {"id": 0, "lines": [{"sku": "label", "id": 3}]},
+        {"id": 1, "lines": [{"sku": "title", "id": 3}]},
     ]
 
 
@@ -198,6 +213,16 @@ def test_fields_of_protobuf_are_known_by_their_numbers(registry):
     assert values(decoded(decoder(Protobuf(registry="r")), records([payload]))) == [
         {"number": "7", "items": [{"code": "a"}], "marks": [("x", {"code": "b"})], "note": None}
     ]
+
+
+def test_a_field_that_has_two_numbers_in_one_message_is_refused(registry):
+    """By its number it would be found in the records of one topic alone."""
+    registry.get_latest_version = lambda subject, **_: registry._store.get_latest_version(subject)
+    for topic, fields in {"orders": {1: "id", 2: "note"}, "refunds": {1: "id", 5: "note"}}.items():
+        file = proto({**fields, 3: "lines", 4: "tags"}, "sku")
+        register(registry, b64encode(file.SerializeToString()).decode(), f"{topic}-value", "PROTOBUF")
+    with pytest.raises(SettingError, match=r"'note' is field shop\.Order\.2 .* shop\.Order\.5"):
+        RecordDecoder.of(Decode(value=Protobuf(registry="r")), ["orders", "refunds"], REGISTRY)
 
 
 def lines(*fields):
