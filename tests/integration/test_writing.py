@@ -253,6 +253,23 @@ def test_output_topics_name_what_a_column_may_choose(topics, to):
         write(batches(2, topic=lambda n: (one, two)[n]), settings)
 
 
+def test_a_row_that_names_the_topic_of_dead_letters_becomes_one(topics, records, to):
+    topic, dead = topics.create(), topics.create("dead")
+    settings = plan_write(to(None, output_topics=(topic,), dead_letter_topic=dead), columns("value", "topic"))
+    written = write(batches(2, topic=lambda n: (topic, dead)[n]), settings)
+    assert (written.rows, written.dead_letters) == (1, 1)
+    [letter] = records.read(dead)
+    assert dict(letter.headers)["orderedkafka.error"].decode() == f"its topic {dead!r} is not one of 'outputTopics'"
+
+
+def test_a_long_reason_of_a_dead_letter_is_cut_between_its_characters(topics, records, to):
+    topic, dead = topics.create(), topics.create("dead")
+    settings = plan_write(to(topic, dead_letter_topic=dead), columns("value", "_error"))
+    assert write([batch(value=[b"v"], _error=["x" + "é" * 3_000])], settings).dead_letters == 1
+    [letter] = records.read(dead)
+    assert dict(letter.headers)["orderedkafka.error"].decode() == "x" + "é" * 999
+
+
 def test_small_batches_go_to_topics_that_take_only_those(topics, records, to):
     topic = topics.create(config={"max.message.bytes": 5_000})
     assert write(batches(20_000), plan_write(to(topic), columns("value"))).rows == 20_000

@@ -17,6 +17,7 @@ ARROW = {
     "timestamp": MOMENT,
     "_source": SOURCE,
     "_seq": pa.int64(),
+    "_error": pa.string(),
 }
 SPARK = {
     "value": "binary",
@@ -27,6 +28,7 @@ SPARK = {
     "timestamp": "timestamp",
     "_source": SOURCE_TYPE,
     "_seq": "bigint",
+    "_error": "string",
 }
 
 

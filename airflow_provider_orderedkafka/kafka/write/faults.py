@@ -37,9 +37,12 @@ class Targets:
             self._known[name] = self._look_up(name)
         return self._known[name]
 
+    def named(self, name: str) -> OutputTopic | None:
+        """The same for a topic that a row names, which is never that of dead letters where it is known what may be."""
+        known = self.settings.output_topics
+        return self.get(name) if not known or name in known else None
+
     def _look_up(self, name: str) -> OutputTopic | None:
-        if self.settings.output_topics and name not in self.settings.topics:
-            return None
         try:
             return look_up_outputs(Brokers(self.settings.config), [name])[name]
         except UnknownTopicError:
@@ -50,11 +53,10 @@ class Targets:
         return min(output.max_bytes, self._own_bound) - FORMAT_BYTES - self._stamp_bytes
 
     def of(self, rows: Rows) -> "Aims":
-        if self.settings.topic is not None:
-            names, codes = [self.settings.topic], np.zeros(len(rows), np.int64)
-        else:
-            names, codes = dictionary(rows.topics)
-        return Aims(names, codes, [self.get(name) for name in names], self)
+        if (topic := self.settings.topic) is not None:
+            return Aims([topic], np.zeros(len(rows), np.int64), [self.get(topic)], self)
+        names, codes = dictionary(rows.topics)
+        return Aims(names, codes, [self.named(name) for name in names], self)
 
 
 @dataclass(frozen=True, slots=True)

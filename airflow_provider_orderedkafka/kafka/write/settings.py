@@ -246,9 +246,9 @@ class WriteSettings:
     def __post_init__(self) -> None:
         if self.range_id is not None:
             range_prefix(self.range_id)
-        if self.dead_letter_topic is not None and self.dead_letter_topic == self.topic:
+        if self.dead_letter_topic is not None and self.dead_letter_topic in (self.topic, *self.output_topics):
             raise SettingError(
-                f"'deadLetterTopic' must be another topic than the output, found {self.topic!r} for both"
+                f"'deadLetterTopic' must be another topic than the output, found {self.dead_letter_topic!r} for both"
             )
 
     @property

@@ -246,7 +246,12 @@ def dead_letters(
 
 def _headers(own: list[Any], reason: str, stamp: bytes | None) -> list[Any]:
     named = [(name, value) for name, value in without_provenance(own) if name is not None]
-    return [*named, (ERROR_HEADER, reason.encode()[:_ERROR_BYTES]), *([] if stamp is None else [(HEADER, stamp)])]
+    return [*named, (ERROR_HEADER, _cut(reason)), *([] if stamp is None else [(HEADER, stamp)])]
+
+
+def _cut(reason: str) -> bytes:
+    """As much of it as there is room for, in whole characters."""
+    return reason.encode()[:_ERROR_BYTES].decode(errors="ignore").encode()
 
 
 def _kept(column: list[Any], places: list[int], fits: list[bool]) -> list[Any]:
