@@ -20,6 +20,8 @@ from ..core.progress import Progress
 from ..decoding.formats import has
 from ..errors import LifecycleError, SettingError, may_retry
 from ..hooks.launching import (
+    DRIVERS_PYTHON,
+    PYTHON,
     Options,
     elsewhere,
     kafka_options,
@@ -233,11 +235,10 @@ def way_of(found: Submission, application: str, words: Sequence[str], job: Job, 
     from ..hooks.fitting import check_fits
     from ..hooks.spark_process import check_found
 
-    there = _environment(found)
-    environment = {} if found.clustered else there | options.environment
+    environment = _environment(found) | options.environment
     check_found(str(found.spark_binary), environment)
-    check_fits(found, job, there | environment)
-    private = private_settings(found, there | environment)
+    check_fits(found, job, environment)
+    private = private_settings(found, environment)
     return Way(found, application, tuple(words), options, environment, private)
 
 
@@ -269,7 +270,9 @@ def _environment(submission: Submission) -> dict[str, str]:
     from ..hooks.spark_process import interpreter_environment
 
     found = interpreter_environment(str(submission.spark_binary))
-    return found | {name: str(value) for name, value in submission.env_vars.items() if name in found}
+    found |= {name: str(value) for name, value in submission.env_vars.items() if name in found}
+    of_the_driver = (PYTHON, DRIVERS_PYTHON) if submission.clustered else ()  # on YARN it would get this worker's
+    return {name: value for name, value in found.items() if name not in of_the_driver}
 
 
 def _with_files(submission: Submission, folder: Path, file: Path | None, *, shipped: bool) -> Submission:

@@ -1,11 +1,13 @@
 """spark-submit as a process: what it says, how it ends, and how an application in a cluster is ended."""
 
 import logging
+import shutil
 import subprocess
 import sys
 import threading
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from support.messages import naming
@@ -13,8 +15,12 @@ from support.messages import naming
 from airflow_provider_orderedkafka.core.batches import STOP_SECONDS
 from airflow_provider_orderedkafka.core.progress import MARK, Progress
 from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.hooks.launching import Options
 from airflow_provider_orderedkafka.hooks.spark_process import GRACE_SECONDS, SparkProcess, check_found
 from airflow_provider_orderedkafka.hooks.submission import Submission, submit_command
+from airflow_provider_orderedkafka.job import Job
+from airflow_provider_orderedkafka.operators.submit import way_of
+from airflow_provider_orderedkafka.outputs import KafkaOutput
 
 ON_YARN = Submission(master="yarn", deploy_mode="cluster")
 ON_KUBERNETES = Submission(master="k8s://https://api:443", deploy_mode="cluster")
@@ -188,6 +194,18 @@ print(mine.returncode, repr(mine.stdout))
 def test_a_program_that_is_not_there_is_named_with_the_way_out(tmp_path):
     with pytest.raises(SettingError, match=naming("'spark9-submit' ... [spark] ... spark_binary=")):
         check_found("spark9-submit", {"PATH": str(tmp_path)})
+
+
+@pytest.mark.parametrize("mode", ["client", "cluster"])
+def test_spark_submit_is_found_beside_airflow_s_python_wherever_the_driver_runs(mode, tmp_path, monkeypatch):
+    (tmp_path / "java").symlink_to(shutil.which("java"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    job = Job(KafkaOutput("orders-ordered"))
+    found = way_of(Submission(master="yarn", deploy_mode=mode), "app.py", [], job, Options()).environment
+    submit = Path(shutil.which("spark-submit", path=found["PATH"]))
+    assert (submit.parent, (Path(found["SPARK_HOME"]) / "jars").is_dir()) == (Path(sys.executable).parent, True)
+    assert ("PYSPARK_PYTHON" in found) == (mode == "client")  # in the cluster it would be this worker's
 
 
 def until(true, seconds=30):
