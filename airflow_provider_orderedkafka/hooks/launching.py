@@ -123,14 +123,15 @@ def _defined(statement: ast.AST) -> Iterable[str]:
 
 
 def zipped(py_files: str | None, folder: Path) -> str | None:
-    """`--py-files` with each folder as a zip of all that it has, made in this folder."""
+    """`--py-files` with each folder as a zip of all that it has, made in this folder, with a name of its own."""
     if py_files is None:
         return None
-    return ",".join(str(_zip(Path(each), folder)) if Path(each).is_dir() else each for each in py_files.split(","))
+    named = enumerate(filter(None, map(str.strip, py_files.split(","))))
+    return ",".join(str(_zip(Path(each), folder, number)) if Path(each).is_dir() else each for number, each in named)
 
 
-def _zip(package: Path, folder: Path) -> Path:
-    target = folder / f"{package.name}.zip"
+def _zip(package: Path, folder: Path, number: int) -> Path:
+    target = folder / f"{package.name}-{number}.zip"  # Spark takes two files of one name for the same
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as made:
         for file in sorted(package.rglob("*")):
             name = file.relative_to(package.parent)

@@ -12,7 +12,7 @@ from types import FunctionType
 import pytest
 
 from airflow_provider_orderedkafka.errors import SettingError
-from airflow_provider_orderedkafka.hooks.launching import shipped_with, zipped
+from airflow_provider_orderedkafka.hooks.launching import packed, shipped_with, zipped
 from airflow_provider_orderedkafka.job import Rows
 from airflow_provider_orderedkafka.spark.application.command import read_arguments
 from airflow_provider_orderedkafka.spark.lanes.making import shipped_code
@@ -37,6 +37,20 @@ def test_a_package_beside_the_dag_travels_as_a_zip_that_python_imports_from(dags
     found = shipped_with("orders", dags, Rows(arrow_transform="shop.inner.orders:enrich"))
     [path] = zipped(str(found), tmp_path_factory.mktemp("attempt")).split(",")
     assert "shop/inner/orders.py" in zipfile.ZipFile(path).namelist()
+
+
+def test_folders_of_one_name_and_one_named_as_this_package_s_own_code_travel_each_as_a_zip(tmp_path):
+    for place in ("one/lib", "two/lib", "orderedkafka"):
+        (tmp_path / place).mkdir(parents=True)
+        (tmp_path / place / f"{place.partition('/')[0]}.py").touch()
+    found = zipped(f"{tmp_path}/one/lib, {tmp_path}/two/lib,{tmp_path}/orderedkafka, a.py", tmp_path)
+    *zips, file = [*found.split(","), packed(tmp_path)][:-1]
+    assert [zipfile.ZipFile(each).namelist() for each in zips] == [
+        ["lib/one.py"],
+        ["lib/two.py"],
+        ["orderedkafka/orderedkafka.py"],
+    ]
+    assert file == "a.py"
 
 
 def test_a_package_travels_whole_with_its_data_files_and_without_caches(dags, tmp_path_factory):
