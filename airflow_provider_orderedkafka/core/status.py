@@ -256,7 +256,7 @@ def looked(status: Status, updater: Updater, ledger: Ledger, verdict: Verdict) -
 def planned(status: Status, updater: Updater, loaded: Range) -> Status:
     """A range was resolved, or taken over."""
     row = _row(status, updater, loaded)
-    row = replace(row, run=updater.run, state=row.state if row.open else "planned")
+    row = replace(row if row.open else _new(updater, loaded), run=updater.run)
     if loaded.kind != "incremental":
         return _with(status, row)
     lag = _taking(status.lag, updater, loaded)
@@ -326,7 +326,11 @@ def audited(status: Status, _: Updater, range_id: str, found: AuditRow) -> Statu
 
 
 def _row(status: Status, updater: Updater, loaded: Range) -> RangeRow:
-    new = RangeRow(
+    return next((row for row in status.ranges if row.id == loaded.id), _new(updater, loaded))
+
+
+def _new(updater: Updater, loaded: Range) -> RangeRow:
+    return RangeRow(
         id=loaded.id,
         kind=loaded.kind,
         reason=_clipped(loaded.reason),
@@ -336,7 +340,6 @@ def _row(status: Status, updater: Updater, loaded: Range) -> RangeRow:
         end=_time(loaded.end.floor),
         run=updater.run,
     )
-    return next((row for row in status.ranges if row.id == loaded.id), new)
 
 
 def _with(status: Status, row: RangeRow) -> Status:

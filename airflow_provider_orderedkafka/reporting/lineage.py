@@ -107,7 +107,7 @@ def _table(flow: Flow, output: TableOutput | None) -> Iterator[tuple[str, str]]:
     if path := getattr(output, "path", None):
         parts = urlsplit(path.rstrip("/"))
         bucket = f"{STORES.get(parts.scheme, parts.scheme)}://{parts.netloc}"
-        yield (bucket, parts.path.lstrip("/")) if parts.netloc else ("file", parts.path)
+        yield (bucket, parts.path.lstrip("/")) if parts.netloc else (parts.scheme or "file", parts.path)
 
 
 def _dead_letters(flow: Flow) -> Iterator[tuple[str, str]]:

@@ -36,6 +36,7 @@ def names(flow):
         (DeltaOutput(table="sales.orders"), None, [("spark://spark_default", "sales.orders")]),
         (DeltaOutput("s3a://bucket/sales/orders/"), None, [("s3://bucket", "sales/orders")]),
         (FilesOutput("/data/orders"), None, [("file", "/data/orders")]),
+        (FilesOutput("hdfs:///data/orders"), None, [("hdfs", "/data/orders")]),
         (None, None, []),
     ],
 )

@@ -61,6 +61,8 @@ def test_a_load_says_how_old_its_look_is_and_is_idle_where_nothing_waits():
     idle = state_of("refunds", replace(status, lag=replace(status.lag, offsets=0)), NOW)
     assert (idle.state, idle.behind_ms) == ("idle", 0)
     assert state_of("refunds", replace(status, lag=None), NOW).state == "idle"
+    unasked = state_of("refunds", replace(status, lag=replace(status.lag, offsets=0, at_least=True)), NOW)
+    assert (unasked.behind_ms, unasked.behind_offsets, unasked.seen_at) == (None, None, None), "Kafka was not asked"
 
 
 def test_what_failed_comes_first_and_what_never_ran_last():

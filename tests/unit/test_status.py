@@ -191,7 +191,10 @@ def test_an_interval_leaves_lag_and_ledger_alone():
 
 def test_a_range_that_is_loaded_again_is_planned_again():
     committed = status.committed(begun(), TELLER, RANGE, REPORT, None)
-    assert [row.state for row in status.planned(committed, TELLER, RANGE).ranges] == ["planned"]
+    proved = status.audited(committed, TELLER, RANGE.id, status.AuditRow(9_000, "clean"))
+    (row,) = status.planned(proved, TELLER, RANGE).ranges
+    assert (row.state, row.attempts, row.ended_at) == ("planned", 0, None)
+    assert (row.counts, row.audit) == (status.RangeCounts(), None), "these are of what was loaded before"
 
 
 @pytest.mark.parametrize("state", ["committed", "abandoned"])

@@ -108,6 +108,8 @@ def state_of(load: str, status: Status | None, now: int) -> LoadState:
     ]
     done, changes = max(committed, key=lambda each: each[0], default=(None, Changes()))
     lag = status.lag
+    if lag is not None and lag.at_least and not lag.offsets:
+        lag = None  # Kafka was not asked: as on the page, nothing is said to be loaded to its end
     waits = lag is not None and lag.offsets > 0
     return LoadState(
         load,
