@@ -21,7 +21,7 @@ from ..errors import SettingError, UnreachableError, no_connect
 from ..job import Job
 from ..outputs import PACKAGES, DeltaOutput, FilesOutput, IcebergOutput, no_catalog
 from .launching import DEFAULTS
-from .submission import Submission
+from .submission import Submission, check_classic
 
 SPARKS_OWN: Final = "org.apache.spark.deploy.SparkSubmit"
 """What Spark's own spark-submit has in it; another program by that name may do anything."""
@@ -118,10 +118,9 @@ def check_fits(submission: Submission, job: Job, environment: Mapping[str, str])
 
 
 def _check_classic(submission: Submission, environment: Mapping[str, str]) -> None:
-    conf, remote = submission.conf, environment.get("SPARK_REMOTE")
+    check_classic(submission.conf)
+    remote = environment.get("SPARK_REMOTE")
     asked = {
-        f"spark.remote={conf.get('spark.remote')!r}": "spark.remote" in conf,
-        f"spark.api.mode={conf.get('spark.api.mode')!r}": conf.get("spark.api.mode") == "connect",
         f"the connection {submission.conn_id!r} of type 'spark_connect'": submission.master.startswith("spark_connect"),
         f"SPARK_REMOTE={remote!r}": remote and not submission.clustered,
     }

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..compat.airflow import connection_of, keep_from_logs, kerberos_principal
 from ..core.notation.secrets import MASK, is_secret, masked
 from ..core.notation.spelling import arguments
-from ..errors import SettingError
+from ..errors import SettingError, no_connect
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection, Context
@@ -213,7 +213,7 @@ def _decoded(keytab: str | None, conn_id: str) -> bytes | None:
 def _mistakes(submission: Submission, extra: Mapping[str, Any], *, named: bool) -> list[tuple[bool, str]]:
     """Conditions that make a submission impossible, each with its message."""
     mode, wait = submission.deploy_mode, submission.wait
-    waits = str(submission.conf.get(wait, "true")).strip()
+    goes_on = not_awaited(submission.conf, wait)
     return [
         ("spark-home" in extra, f"'spark-home' is not used: put one of {BINARIES} on the worker's PATH"),
         (
@@ -227,12 +227,23 @@ def _mistakes(submission: Submission, extra: Mapping[str, Any], *, named: bool) 
             f"Spark runs no Python application in cluster mode at master {submission.master!r}: use "
             "deploy_mode='client', or YARN or Kubernetes",
         ),
-        (
-            submission.clustered and waits.lower() != "true",
-            f"spark-submit must wait for the application, so that the task knows how it ended, found {wait}="
-            f"{waits!r} in conf: leave it out",
-        ),
+        (submission.clustered and bool(goes_on), goes_on),
     ]
+
+
+def not_awaited(conf: Mapping[str, Any], wait: str = WAITS["yarn"]) -> str:
+    """What is wrong where spark-submit ends before its application in the cluster does; empty if it waits."""
+    waits = str(conf.get(wait, "true")).strip()
+    said = f"so that the task knows how it ended, found {wait}={waits!r} in conf: leave it out"
+    return "" if waits.lower() == "true" else f"spark-submit must wait for the application, {said}"
+
+
+def check_classic(conf: Mapping[str, Any]) -> None:
+    """`SettingError` for settings that make the session one of Spark Connect."""
+    if "spark.remote" in conf:
+        raise no_connect(f"spark.remote={conf['spark.remote']!r}")
+    if conf.get("spark.api.mode") == "connect":
+        raise no_connect("spark.api.mode='connect'")
 
 
 def submit_command(

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from ..core.notation.spelling import arguments
 from ..errors import SettingError
+from ..hooks.submission import WAITS, not_awaited
 from ..outputs import OPTIONS_VARIABLE
-from .service import ELSEWHERE, LABEL, Launch, Service, check_public, named, over, provider, runs_anew
+from .service import ELSEWHERE, LABEL, Launch, Service, check_conf, check_public, named, over, provider, runs_anew
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
@@ -23,13 +24,16 @@ class _OfAmazon(Service):
     """What all of Amazon's have."""
 
     extra: ClassVar = "amazon"
-    does_without_connection: ClassVar = True
 
     conn_id: str = "aws_default"
     region: str | None = None
     conf: Mapping[str, Any] = field(default_factory=dict)
     py_files: tuple[str, ...] = ()
     hours: int = 12
+
+    @property
+    def without_connection(self) -> str:
+        return "AWS looks for credentials by itself"
 
     @property
     def waits(self) -> dict[str, Any]:
@@ -71,6 +75,7 @@ class EmrServerless(_OfAmazon):
     def __post_init__(self) -> None:
         Service.__post_init__(self)
         words = {**self.conf, "packages": self.packages, "py_files": ",".join(self.py_files)}
+        words |= {"code": self.code, "environment": self.environment or ""}
         overrides = "set it in operator={'configuration_overrides': ...}, or leave the space out"
         _check_words("EmrServerless", words, overrides)
 
@@ -111,7 +116,7 @@ class EmrServerless(_OfAmazon):
 def _check_words(service: str, settings: Mapping[str, Any], way_out: str) -> None:
     """`SettingError` for a value with a space: the service takes all of them as one text, and parts it at spaces."""
     for name, value in settings.items():
-        if re.search(r"\s", f"{name}{value}"):
+        if re.search(r"\s", re.sub("{{.*?}}", "", f"{name}{value}")):
             raise SettingError(
                 f"{service}: {name} is {value!r}, but {service} takes these settings as one line, where a space ends a "
                 f"value: {way_out}"
@@ -138,12 +143,17 @@ class EmrSteps(_OfAmazon):
     cluster: str
     packages: str = ""
 
+    def __post_init__(self) -> None:
+        Service.__post_init__(self)
+        _check_waits("EmrSteps", self.conf)
+
     def __call__(self, launch: Launch) -> "BaseOperator":
         with provider(self):
             from airflow.providers.amazon.aws.operators.emr import EmrAddStepsOperator
         words = ["spark-submit", "--deploy-mode", "cluster", "--py-files", ",".join([self.bundle, *self.py_files])]
         words += ["--packages", self.packages] if self.packages else []
-        words += [part for name, value in self.conf.items() for part in ("--conf", f"{name}={value}")]
+        conf = {WAITS["yarn"]: "true", **self.conf}  # whatever the cluster's own settings say
+        words += [part for name, value in conf.items() for part in ("--conf", f"{name}={value}")]
         step = {"Jar": "command-runner.jar", "Args": [*words, launch.application, *launch.arguments]}
         name = f"orderedkafka-{named(launch.load, 100)}"
         asked = {
@@ -297,6 +307,7 @@ class Dataproc(Service):
                 f"Dataproc: found image={self.image!r} and cluster={self.cluster!r}: name either the image of a "
                 "batch, which has the Python packages of the application, or the cluster that runs it"
             )
+        _check_waits("Dataproc", self.conf)
 
     def __call__(self, launch: Launch) -> "BaseOperator":
         with provider(self):
@@ -332,6 +343,12 @@ class Dataproc(Service):
 
     def _properties(self) -> dict[str, str]:
         return {name: str(value) for name, value in self.conf.items()}
+
+
+def _check_waits(service: str, conf: Mapping[str, Any]) -> None:
+    """`SettingError` where the service would take the application for ended when it has only been submitted."""
+    if wrong := not_awaited(conf):
+        raise SettingError(f"{service}: {wrong}")
 
 
 def _labels(launch: Launch) -> dict[str, str]:
@@ -388,7 +405,8 @@ class Databricks(Service):
                 f"Databricks: the cluster has data_security_mode={mode!r}, which keeps applications from the JVM, but "
                 "a load needs the JVM: use 'SINGLE_USER', which is dedicated access"
             )
-        check_public("Databricks", {**self.cluster.get("spark_conf", {}), **self.cluster.get("spark_env_vars", {})})
+        check_conf("Databricks", self.cluster.get("spark_conf", {}))
+        check_public("Databricks", self.cluster.get("spark_env_vars", {}))
 
     @property
     def bundle(self) -> str:
@@ -411,7 +429,13 @@ class Databricks(Service):
         if isinstance(self.cluster, str):
             return {"existing_cluster_id": self.cluster}
         found = over({"data_security_mode": "SINGLE_USER"}, self.cluster)
-        if self.secret is not None:  # Databricks' own template of a secret, kept from Airflow's
-            ours = {OPTIONS_VARIABLE: f"{{{{ '{{{{secrets/{self.secret}}}}}' }}}}"}
-            found = over(found, {"spark_env_vars": ours})
+        if self.secret is not None:
+            found = over(found, {"spark_env_vars": {OPTIONS_VARIABLE: f"{{{{secrets/{self.secret}}}}}"}})
+        for name in {"spark_conf", "spark_env_vars"} & {*found}:
+            found[name] = {each: _kept(value) for each, value in found[name].items()}
         return {"new_cluster": found}
+
+
+def _kept(value: Any) -> Any:
+    """Databricks' own template of a secret, kept from Airflow's."""
+    return f"{{{{ '{value}' }}}}" if re.fullmatch(r"{{secrets/[^{}']+}}", str(value)) else value

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ..core.notation.spelling import arguments
 from ..errors import SettingError
 from ..outputs import OPTIONS_VARIABLE
-from .service import ELSEWHERE, LABEL, Launch, Service, named, over, provider, runs_anew
+from .service import ELSEWHERE, LABEL, Launch, Service, check_conf, named, over, provider, runs_anew
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
@@ -30,7 +30,7 @@ class SparkKubernetes(Service):
     :param executors: How many executors.
     :param conf: Spark's settings.
     :param spec: What else the `spec` of the `SparkApplication` has, such as `{"driver": {"memory": "4g"}}`; it is put
-        over what is there.
+        over what is there, a list after it.
     :param deferrable: Whether Airflow's triggerer waits for the application, and not a worker.
     :param operator: Further arguments of the operator.
     """
@@ -50,6 +50,11 @@ class SparkKubernetes(Service):
         Service.__post_init__(self)
         if self.secret is not None and not re.fullmatch(r"[a-z0-9.-]+:[A-Za-z0-9._-]+", self.secret):
             raise SettingError(f"SparkKubernetes: secret must be 'name:key' of a secret, found {self.secret!r}")
+        check_conf("SparkKubernetes", self.spec.get("sparkConf", {}))
+
+    @property
+    def without_connection(self) -> str:
+        return "the operator is who its own pod is" if self.conn_id == "kubernetes_default" else ""
 
     def __call__(self, launch: Launch) -> "BaseOperator":
         with provider(self):
@@ -75,7 +80,7 @@ class SparkKubernetes(Service):
             "mainApplicationFile": launch.application,
             "deps": {"pyFiles": [self.bundle]},
             "arguments": [*launch.arguments],
-            "sparkConf": {name: str(value) for name, value in self.conf.items()},
+            "sparkConf": _texts(self.conf),
             "restartPolicy": {"type": "Never"},  # Airflow tries again
             "driver": {**pod, "serviceAccount": self.service_account, "env": self._environment()},
             "executor": {**pod, "instances": self.executors},
@@ -121,10 +126,15 @@ class Livy(Service):
             "args": [*launch.arguments],
             "py_files": [self.bundle, *self.py_files],
             "archives": None if self.environment is None else [f"{self.environment}#environment"],
-            "conf": {"spark.submit.deployMode": "cluster", **python, **self.conf},
+            "conf": {"spark.submit.deployMode": "cluster", **python, **_texts(self.conf)},
             "livy_conn_id": self.conn_id,
             "polling_interval": 10,
             "deferrable": self.deferrable,
             **runs_anew(LivyOperator),
         }
         return self.made(LivyOperator, launch, asked)
+
+
+def _texts(conf: Mapping[str, Any]) -> dict[str, str]:
+    """Spark's settings as Livy and Kubernetes take them: of numbers, Airflow's hook for Livy takes integers alone."""
+    return {name: str(value) for name, value in conf.items()}

@@ -19,7 +19,8 @@ from ..core.codec import packed
 from ..core.notation.secrets import is_secret
 from ..core.notation.spelling import parameters
 from ..errors import SettingError
-from ..hooks.launching import kafka_options
+from ..hooks.launching import kafka_options, packaged_for
+from ..hooks.submission import check_classic
 from ..job import LONGEST, Job, bundle_name
 from ..load import OrderedLoad
 from ..locations import exists
@@ -67,7 +68,6 @@ class Service(ABC):
     """What all of them have; `extra` is that of this package which brings the operator's provider."""
 
     extra: ClassVar[str]
-    does_without_connection: ClassVar[bool] = False
 
     code: str
     conn_id: str = field(default="", kw_only=True)
@@ -75,7 +75,7 @@ class Service(ABC):
     operator: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
 
     def __post_init__(self) -> None:
-        for name in ("operator", "conf", "settings"):
+        for name in ("operator", "conf", "settings", "spec"):
             given = getattr(self, name, {})
             if not isinstance(given, Mapping):
                 raise SettingError(f"{_name(self)}: {name} must be values by name, found {given!r}")
@@ -83,8 +83,13 @@ class Service(ABC):
             several = getattr(self, name, ())
             if isinstance(several, str) or not all(isinstance(each, str) for each in several):
                 raise SettingError(f"{_name(self)}: {name} must be a tuple of texts, found {several!r}")
-        check_public(_name(self), getattr(self, "conf", {}))
-        check_public(_name(self), dict(_single(getattr(self, "settings", {}))), "the")
+        for name in ("executors", "hours", "workers"):
+            number = getattr(self, name, 1)
+            if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+                raise SettingError(f"{_name(self)}: {name} must be an integer from 1 on, found {number!r}")
+        check_conf(_name(self), getattr(self, "conf", {}))
+        for name in ("settings", "spec"):
+            check_public(_name(self), dict(_single(getattr(self, name, {}))), "the")
         if not isinstance(self.code, str) or not self.code:
             raise SettingError(
                 f"{_name(self)}: code must be the folder with what `orderedkafka bundle` writes, such as "
@@ -101,19 +106,24 @@ class Service(ABC):
         return found
 
     @property
+    def without_connection(self) -> str:
+        """What the operator does where its connection is not defined; empty where it fails."""
+        return ""
+
+    @property
     def bundle(self) -> str:
         return f"{self.code.rstrip('/')}/{bundle_name()}"
 
-    @property
-    def places(self) -> tuple[str, ...]:
-        """Where Spark reads what is not the application: this package's code, and what else is named."""
-        archive = getattr(self, "environment", None)
-        return tuple(filter(None, [self.bundle, archive, *getattr(self, "py_files", ())]))
+    def needed(self, job: Job) -> list[str]:
+        """What Spark reads there: this package's code, what else is named, and the application."""
+        own = "" if job.rows.application is None else job.rows.application.file
+        given = [self.bundle, getattr(self, "environment", None), *getattr(self, "py_files", ())]
+        return [*filter(None, given), self.application(own, packaged_for(job.to))]
 
     def application(self, own: str, packaged: str) -> str:
         """Where the application is: a relative path of one's own begins at `code`, as the packaged ones do."""
         name = own or PurePosixPath(packaged).name
-        return name if "://" in name or name.startswith("/") else f"{self.code.rstrip('/')}/{name}"
+        return name if ":/" in name or name.startswith("/") else f"{self.code.rstrip('/')}/{name}"
 
     def check_shipped(self, load: str, shipped: Path | None) -> None:
         """`SettingError` for a transform beside the DAG file that is not shipped to where Spark runs."""
@@ -126,10 +136,12 @@ class Service(ABC):
 
     def options(self, load: OrderedLoad, job: Job) -> str:
         """Kafka's settings as one word; `SettingError` where that would show a secret, or the code is not there."""
-        if exists(self.bundle) is False:
+        missing = next((place for place in self.needed(job) if exists(place) is False), None)
+        if missing is not None:
             raise SettingError(
-                f"load {load.name!r}: {_name(self)} looks for this release's code at {self.bundle!r}, and it is not "
-                f"there: write it into a folder with `orderedkafka bundle code/`, and copy that to {self.code!r}"
+                f"load {load.name!r}: {_name(self)} looks for {missing!r}, and it is not there: write this release's "
+                f"code into a folder with `orderedkafka bundle code/`, and copy that to {self.code!r}, or what is your "
+                "own to where it is named"
             )
         return self.packed_settings(load, job)
 
@@ -159,6 +171,12 @@ def _name(service: object) -> str:
     return type(service).__name__
 
 
+def check_conf(service: str, conf: Mapping[str, Any]) -> None:
+    """`SettingError` for a secret among Spark's settings, and for what makes the session one of Spark Connect."""
+    check_public(service, conf)
+    check_classic(conf)
+
+
 def check_public(service: str, settings: Mapping[str, Any], whose: str = "Spark's") -> None:
     """`SettingError` for a secret among settings, which each service shows."""
     for name, value in settings.items():
@@ -170,11 +188,13 @@ def check_public(service: str, settings: Mapping[str, Any], whose: str = "Spark'
 
 
 def _single(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Each setting that is none of settings itself, by its last name."""
+    """Each setting that is none of settings itself, by its last name; what has a name and a value, by that name."""
     for name, value in settings.items():
-        if isinstance(value, Mapping):
-            yield from _single(value)
-        else:
+        several = value if isinstance(value, list | tuple) else [value]
+        inside = [each for each in several if isinstance(each, Mapping)]
+        for each in inside:
+            yield from [(str(each["name"]), each["value"])] if {"name", "value"} <= {*each} else _single(each)
+        if not inside:
             yield name, value
 
 
@@ -196,7 +216,9 @@ def runs_anew(kind: type) -> dict[str, bool]:
 
 
 def over(given: Any, more: Any) -> Any:
-    """What is given, with more put over it, where both are mappings by name."""
+    """What is given, with more put over it, where both are mappings by name, and after it, where both are lists."""
+    if isinstance(given, list) and isinstance(more, list | tuple):
+        return [*given, *more]
     if not isinstance(given, Mapping) or not isinstance(more, Mapping):
         return more
     return {**given, **{name: over(given.get(name, {}), value) for name, value in more.items()}}

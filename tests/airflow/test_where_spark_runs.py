@@ -7,6 +7,7 @@ from pathlib import Path
 import jinja2
 import jsonschema
 import pytest
+from airflow.providers.apache.livy.hooks.livy import LivyHook
 from support import dataproc
 
 from airflow_provider_orderedkafka import services
@@ -48,7 +49,7 @@ def test_the_operator_for_emr_serverless_asks_for_the_code_in_its_folder_and_wai
 def test_the_operator_for_emr_steps_asks_for_a_driver_in_the_cluster_and_waits_for_it(load_task):
     load = load_task("by_emr_steps")
     (step,) = load.steps
-    files = ["--py-files", f"{THERE}/{bundle_name()}"]
+    files = ["--py-files", f"{THERE}/{bundle_name()}", "--conf", "spark.yarn.submit.waitAppCompletion=true"]
     spark_submit = ["spark-submit", "--deploy-mode", "cluster", *files, f"{THERE}/ordered_replay.py", "--work"]
     assert step["HadoopJarStep"]["Args"][: len(spark_submit)] == spark_submit
     assert (step["ActionOnFailure"], step["HadoopJarStep"]["Jar"]) == ("CONTINUE", "command-runner.jar")
@@ -114,6 +115,40 @@ def test_the_manifest_for_kubernetes_is_one_that_spark_s_operator_takes(load_tas
     assert {pod["labels"]["orderedkafka-load"] for pod in (spec["driver"], spec["executor"])} == {"orders"}
     assert (spec["executor"]["instances"], spec["executor"]["memory"], spec["driver"]["memory"]) == (4, "4g", "2g")
     assert (load.namespace, load.deferrable) == ("spark", True)
+
+
+LAUNCH = services.Launch("orders", f"{THERE}/ordered_replay.py", ("--work", "w"), "", {"task_id": "load"})
+
+
+def test_what_a_manifest_is_given_comes_beside_the_secret_and_the_code_that_a_load_needs():
+    spec = {"driver": {"env": [{"name": "TZ", "value": "UTC"}]}, "deps": {"pyFiles": ["local:///opt/mine.zip"]}}
+    service = services.SparkKubernetes("local:///opt/code", image="spark", secret="kafka:options", spec=spec)
+    made = service(LAUNCH).template_spec["spark"]["spec"]
+    assert [each["name"] for each in made["driver"]["env"]] == ["ORDEREDKAFKA_OPTIONS", "TZ"]
+    assert made["deps"]["pyFiles"] == [f"local:///opt/code/{bundle_name()}", "local:///opt/mine.zip"]
+
+
+def test_numbers_among_spark_s_settings_are_texts_for_livy_whose_hook_refuses_a_fraction():
+    made = services.Livy("hdfs:///code", conf={"spark.memory.fraction": 0.6, "spark.speculation": True})(LAUNCH)
+    body = LivyHook.build_post_batch_body(file="app.py", conf=made.spark_params["conf"])
+    assert (body["conf"]["spark.memory.fraction"], body["conf"]["spark.speculation"]) == ("0.6", "True")
+
+
+@pytest.mark.parametrize("written", ["{{secrets/lake/key}}", "{{ '{{secrets/lake/key}}' }}"])
+def test_a_secret_that_databricks_fills_in_reaches_it_as_its_own_pages_write_it(written):
+    cluster = {"spark_conf": {"spark.hadoop.lake.key": written}}
+    (found,) = services.Databricks("s3://b/c", cluster=cluster)(LAUNCH).new_cluster["spark_conf"].values()
+    assert jinja2.Template(found).render() == "{{secrets/lake/key}}"
+
+
+@pytest.mark.parametrize("there", ["s3://b/my.py", "/Workspace/my.py", "dbfs:/apps/my.py"])
+def test_an_application_that_is_named_as_a_location_is_taken_from_there(there):
+    assert services.Databricks("s3://b/c", cluster="0612-1").application(there, "") == there
+
+
+def test_a_code_folder_may_be_a_template_with_blanks():
+    code = "s3://{{ params.bucket }}/code"
+    assert services.EmrServerless(code, application_id="a", role="r").bundle.startswith(code)
 
 
 def test_the_bundle_in_a_folder_is_what_a_value_names(tmp_path):

@@ -13,6 +13,7 @@ from support.messages import naming, says
 
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.tools import cli, doctor
+from airflow_provider_orderedkafka.tools.doctor import connections as the_doctor
 from airflow_provider_orderedkafka.tools.doctor.connections import checkpoint, connections, main
 from airflow_provider_orderedkafka.tools.doctor.installed import (
     Finding,
@@ -240,6 +241,23 @@ def test_settings_that_librdkafka_refuses_and_missing_ones_are_named(no_airflow,
     findings = asked(Tries("broker", "master"))
     assert "no.such.setting" in named(findings, "connection broker").found
     assert named(findings, "no").status == "broken"
+
+
+def test_a_connection_to_amazon_s_kafka_whose_tokens_airflow_makes_is_tried_with_them(no_airflow, monkeypatch):
+    servers = "b-1.orders.abc.c2.kafka.eu-west-1.amazonaws.com:9098"
+    extra = {"bootstrap.servers": servers, "security.protocol": "SASL_SSL", "sasl.mechanisms": "OAUTHBEARER"}
+    monkeypatch.setenv("AIRFLOW_CONN_BROKER", json.dumps({"conn_type": "kafka", "extra": extra}))
+    monkeypatch.setattr(the_doctor, "discover", lambda *_: None)
+    found = named(asked(Tries("broker", "nowhere")), "connection broker")
+    assert (found.status, found.found) == ("ok", f"{servers} answers")
+
+
+@pytest.mark.parametrize("name", ["AIRFLOW_CONFIG", "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN_SECRET"])
+def test_an_airflow_that_is_set_up_by_the_environment_is_asked(no_airflow, tmp_path, monkeypatch, name):
+    (config := tmp_path / "elsewhere.cfg").touch()
+    monkeypatch.setenv(name, str(config))
+    monkeypatch.setattr(the_doctor, "_asked", lambda tries, home, environment: [home])
+    assert connections(Tries()) == [str(no_airflow)]
 
 
 def test_a_spark_submit_is_named_by_its_path(no_airflow, tmp_path, monkeypatch):

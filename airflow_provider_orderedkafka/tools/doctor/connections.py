@@ -26,13 +26,14 @@ from ...compat.airflow import server_context
 from ...core.notation.spelling import counted
 from ...core.notation.subscriptions import Named
 from ...errors import OrderedKafkaError, SettingError
+from ...job import Job, job_of
 from ...kafka.clients.answers import Patience, gather
-from ...kafka.clients.config import KafkaConfig
 from ...kafka.clients.pools import admin
 from ...kafka.lookup.survey import Brokers
 from ...kafka.lookup.topics import discover
 from ...kafka.write.settings import check_exactly_once, look_up_outputs
 from ...kafka.write.turns import check
+from ...load import OrderedLoad
 from ...loads.mirror import group_of
 from .installed import AS_SAID, Finding, Status, Tries, spark_behind
 
@@ -104,7 +105,8 @@ def _judged(title: str, operations: frozenset[str], needed: Sequence[str], good:
 
 
 _SIGNS_OF_AIRFLOW = ("airflow.cfg", "airflow.db")
-_DATABASE_VARIABLES = ("AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN_CMD")
+_DATABASE = "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"
+_SETTINGS_OF_AIRFLOW = ("AIRFLOW_CONFIG", _DATABASE, f"{_DATABASE}_CMD", f"{_DATABASE}_SECRET")
 
 
 def connections(tries: Tries) -> list[Finding]:
@@ -115,7 +117,7 @@ def connections(tries: Tries) -> list[Finding]:
     if find_spec("airflow") is None:
         return []
     home = Path(os.environ.get("AIRFLOW_HOME") or Path.home() / "airflow").expanduser()
-    if any((home / name).exists() for name in _SIGNS_OF_AIRFLOW) or any(map(os.environ.get, _DATABASE_VARIABLES)):
+    if any((home / name).exists() for name in _SIGNS_OF_AIRFLOW) or any(map(os.environ.get, _SETTINGS_OF_AIRFLOW)):
         return _asked(tries, str(home), os.environ)
     found = f"Airflow was never set up in {home}: only AIRFLOW_CONN_... variables were checked"
     remedy = "Run: airflow db migrate (or set AIRFLOW_HOME to the right directory)"
@@ -179,6 +181,8 @@ def _database(home: str) -> Finding:
 
 def _kafka(tries: Tries, missing: Status) -> Iterator[Finding]:
     """Findings on the connection: its settings, whether Kafka answers, and what its principal may do."""
+    from ...hooks.ordered_kafka import OrderedKafkaHook
+
     conn_id, extra = tries.kafka_conn_id, '{"bootstrap.servers": "127.0.0.1:9092"}'
     name, connection = f"connection {conn_id}", connection_named(conn_id)
     if connection is None:
@@ -186,7 +190,8 @@ def _kafka(tries: Tries, missing: Status) -> Iterator[Finding]:
         yield Finding(name, missing, "not defined", remedy)
         return
     try:
-        config = KafkaConfig.from_connection(connection.extra_dejson)
+        with server_context():
+            config = OrderedKafkaHook(conn_id).config  # with the tokens of managed clusters, as loads have it
         discover(config, Named(()), _ANSWER_SECONDS)
     except SettingError as error:
         yield Finding(name, "broken", str(error), f"Correct the connection's extra, such as {extra}")
@@ -258,8 +263,9 @@ def services(files: Sequence[File], missing: Status) -> Iterator[Finding]:
             if isinstance(service := task.hands_over, Service):
                 name = f"{type(service).__name__} of load {task.load.name}"
                 yield _connection_of(f"connection for {name}", service, missing)
-                yield from (_code(f"code for {name}", place) for place in _places(service, task))
-                yield _secrets(f"secrets for {name}", service, task)
+                job = job_of(task.to, task.rows, str)
+                yield from (_code(f"code for {name}", place) for place in service.needed(job))
+                yield _secrets(f"secrets for {name}", service, task.load, job)
                 if task.checkpoint and "{{" not in task.checkpoint:
                     yield replace(checkpoint(task.checkpoint), name=f"checkpoint for {name}")
 
@@ -273,18 +279,11 @@ def _resolving(dag: Any) -> "list[ResolveOffsetRangeOperator]":
 def _connection_of(title: str, service: "Service", missing: Status) -> Finding:
     if connection_named(service.conn_id) is not None:
         return Finding(title, "ok", f"{service.conn_id} is defined")
-    if service.does_without_connection:
-        return Finding(title, "ok", f"{service.conn_id} is not defined: AWS looks for credentials by itself")
+    if without := service.without_connection:
+        return Finding(title, "ok", f"{service.conn_id} is not defined: {without}")
     kind = _TYPES.get(service.extra, service.extra)
     remedy = f"Run: airflow connections add {service.conn_id} --conn-type {kind} ..."
     return Finding(title, missing, f"{service.conn_id} is not defined", remedy)
-
-
-def _places(service: "Service", task: "ResolveOffsetRangeOperator") -> list[str]:
-    from ...hooks.launching import packaged_for
-
-    own = "" if task.rows.application is None else task.rows.application.file
-    return [*service.places, service.application(own, packaged_for(task.to))]
 
 
 def _code(title: str, place: str) -> Finding:
@@ -296,13 +295,11 @@ def _code(title: str, place: str) -> Finding:
     return Finding(title, "ok", f"{place} {'is there' if seen else 'cannot be seen from here'}")
 
 
-def _secrets(title: str, service: "Service", task: "ResolveOffsetRangeOperator") -> Finding:
+def _secrets(title: str, service: "Service", load: OrderedLoad, job: Job) -> Finding:
     """Whether the service can be given the load's Kafka settings."""
-    from ...job import job_of
-
     try:
         with server_context():
-            service.packed_settings(task.load, job_of(task.to, task.rows, str))
+            service.packed_settings(load, job)
     except OrderedKafkaError as error:
         return Finding(title, "broken", str(error), AS_SAID)
     return Finding(title, "ok", "no secret is in a request")
