@@ -223,7 +223,7 @@ class Glue(_OfAmazon):
         asked = {
             "job_name": self.job or f"orderedkafka-{launch.load}",  # no other load's: it is brought up to date
             "script_location": launch.application,
-            "script_args": _by_name(launch),
+            "script_args": {**_by_name(launch), **self._settings_of_spark()},
             "iam_role_arn": self.role,
             "create_job_kwargs": over(self._definition(), self.settings),
             "update_config": True,
@@ -238,7 +238,6 @@ class Glue(_OfAmazon):
         given = {
             "--extra-py-files": ",".join([self.bundle, *self.py_files]),
             "--additional-python-modules": ",".join(self.python_modules),
-            "--conf": " --conf ".join(f"{name}={value}" for name, value in self.conf.items()),
             "--job-bookmark-option": "job-bookmark-disable",
         }
         return {
@@ -248,6 +247,11 @@ class Glue(_OfAmazon):
             "Timeout": self.hours * 60,
             "DefaultArguments": {name: text for name, text in given.items() if text},
         }
+
+    def _settings_of_spark(self) -> dict[str, str]:
+        """They are a run's: lineage of Airflow adds its own there, and a job's would be nothing beside a run's."""
+        said = " --conf ".join(f"{name}={value}" for name, value in self.conf.items())
+        return {"--conf": said} if said else {}
 
 
 def _by_name(launch: Launch) -> dict[str, str]:

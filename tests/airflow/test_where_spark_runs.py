@@ -146,6 +146,11 @@ def test_an_application_that_is_named_as_a_location_is_taken_from_there(there):
     assert services.Databricks("s3://b/c", cluster="0612-1").application(there, "") == there
 
 
+def test_lineage_that_airflow_adds_to_a_run_of_glue_leaves_spark_s_settings_there():
+    made = services.Glue("s3://b/c", role="r", conf={"spark.a": "1", "spark.b": "2"})(LAUNCH)
+    assert made.script_args["--conf"] == "spark.a=1 --conf spark.b=2", "a run's go before those of its job"
+
+
 def test_a_code_folder_may_be_a_template_with_blanks():
     code = "s3://{{ params.bucket }}/code"
     assert services.EmrServerless(code, application_id="a", role="r").bundle.startswith(code)
