@@ -382,6 +382,13 @@ class FilesOutput(_Place):
         if self.format not in FILES:
             hint = meant(str(self.format), FILES, "Delta and Iceberg have outputs of their own")
             raise SettingError(f"{self.of}: format must be one of {', '.join(FILES)}, found {self.format!r}; {hint}")
+        for name, value in self.options.items() if self.format == "json" else ():
+            other = name.lower() in {"encoding", "charset"} and value.lower() != "utf-8"
+            if other or (name.lower() == "linesep" and value.strip(" \t\r\n")):
+                raise SettingError(
+                    f"{self.of}: {name}={value!r} makes no JSON that is read as one object after the other, in UTF-8, "
+                    "and another encoding loses the text that it lacks: leave it out"
+                )
 
 
 Output = KafkaOutput | IcebergOutput | DeltaOutput | FilesOutput

@@ -29,10 +29,18 @@ _FORMATS: Final = {"parquet": dataset.ParquetFileFormat(coerce_int96_timestamp_u
 """In nanoseconds, as Arrow reads the times that Spark writes, those of some centuries would be other ones."""
 
 _MOMENT: Final = pa.timestamp("us", "UTC")
-_YEAR: Final = re.compile(r"\+?(\d{4,})(-.*)")
+_TIME: Final = re.compile(r"\+?(\d{4,})(-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}.*)")
+"""A time as Spark writes it by default; in another way it may have lost its milliseconds."""
+
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 _CYCLE: Final = 146_097 * 86_400_000_000
 """The microseconds of 400 years, after which the calendar begins anew."""
+
+_UNCOMPRESSED: Final = (".json", ".gz", ".bz2", ".zst")
+"""The ends of names of files that Arrow uncompresses by them, or need not."""
+
+_ALL: Final = 2**31 - 1
+"""The most bytes that Arrow takes as one block: an object in two blocks is not read."""
 
 _TEXT: Final = pa.string()
 _HEADERS: Final = pa.list_(pa.struct([("key", _TEXT), ("value", _TEXT)]))
@@ -119,15 +127,16 @@ def _lines(files: fs.FileSystem, path: str) -> Iterator[pa.RecordBatch]:
     with suppress(pa.ArrowInvalid):
         yield from _read_lines(files, path, _PLACE).to_batches()
         return
-    with files.open_input_stream(path) as stream:  # uncompressed by its name
-        count = sum(1 for line in stream.readall().splitlines() if line.strip())
-    yield pa.RecordBatch.from_pydict({"line": pa.nulls(count)})
+    yield pa.RecordBatch.from_pydict({"line": pa.nulls(_read_lines(files, path, pa.schema([])).num_rows)})
 
 
 def _read_lines(files: fs.FileSystem, path: str, columns: pa.Schema) -> pa.Table:
+    """The objects of a file of JSON, whatever white space is between them, and however long they are."""
+    if not path.endswith(_UNCOMPRESSED):
+        raise CannotReadError(f"{path!r} is compressed as only Hadoop does it")
     known = lines.ParseOptions(explicit_schema=columns, unexpected_field_behavior="ignore")
     with files.open_input_stream(path) as stream:
-        return lines.read_json(stream, parse_options=known)
+        return lines.read_json(stream, lines.ReadOptions(block_size=_ALL), known)
 
 
 def _copied_lines(files: fs.FileSystem, path: str) -> Iterator[pa.RecordBatch]:
@@ -155,6 +164,8 @@ def _avro(files: fs.FileSystem, path: str) -> Iterator[pa.RecordBatch]:
         except OverflowError as error:
             raise CannotReadError(f"{path!r} has a time that cannot be read here: {error}") from error
         except Exception as error:  # of fastavro, a codec or Python itself: none says that a file is damaged
+            if "codec is supported" in str(error):
+                raise CannotReadError(f"{path!r} cannot be read back: {error}") from error
             raise SettingError(f"{path!r} is no complete file of avro: {type(error).__name__}: {error}") from error
 
 
@@ -194,7 +205,7 @@ def _moments(path: str, texts: Sequence[str | None]) -> pa.Array:
 
 def _microseconds(text: str | None) -> int | None:
     """A time since the epoch. Of years beyond Python's, the calendar is that of 400 years before."""
-    found = _YEAR.fullmatch(text or "")
+    found = _TIME.fullmatch(text or "")
     if found is None:
         return None
     cycles = max(int(found[1]) - 9_600, 0) // 400

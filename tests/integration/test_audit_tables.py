@@ -2,8 +2,10 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
+import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -167,18 +169,68 @@ def test_of_files_of_a_transform_without_the_places_of_records_only_the_number_o
     assert counted(audit()[1]) == {"unknown": ROWS, "missing": 1}
 
 
+@pytest.mark.parametrize(("pattern", "other"), [("T", " at "), (r"\.\d{3}Z", "Z")])
 def test_times_that_are_written_in_another_way_and_formats_that_are_not_read_leave_it_unknown(
-    written: Written, audit: Any
+    written: Written, audit: Any, pattern: str, other: str
 ) -> None:
     def in_seconds(rows: pa.Table, path: Path) -> None:
         as_lines(rows, path)
-        path.write_text(path.read_text().replace("T", " at "))
+        path.write_text(re.sub(pattern, other, path.read_text()))
 
     report = written.load_files(kind="json", write=in_seconds)
     code, found = audit()
     assert (code, counted(found)) == (FOUND, {"unknown": ROWS})
     assert len(found["ranges"][0]["reasons"]) == 1
     written.report(replace(report, destination=replace(report.destination, output=f"csv:{written.folder}/files")))
+    assert counted(audit()[1]) == {"unknown": ROWS}
+
+
+def between(space: str) -> Callable[[pa.Table, Path], None]:
+    """Writes JSON with this between its tokens, as Spark does with `pretty`, or another `lineSep`."""
+
+    def write(rows: pa.Table, path: Path) -> None:
+        as_lines(rows, path)
+        path.write_text("".join(json.dumps(json.loads(line), indent=1) for line in path.read_text().splitlines()))
+        path.write_text(path.read_text().replace("\n", space).replace("}{", f"}}{space}{{"))
+
+    return write
+
+
+@pytest.mark.parametrize("space", [" ", "\n"])
+def test_objects_of_json_are_read_whatever_white_space_is_between_them(
+    written: Written, audit: Any, monkeypatch: pytest.MonkeyPatch, space: str
+) -> None:
+    monkeypatch.setitem(FORMATS, "json", between(space))
+    report = written.load_files(kind="json", write=kept(*OF_PLACES, offset=pa.string()))
+    written.report(replace(report, destination=replace(report.destination, copied=False)))
+    assert counted(audit()[1]) == {"unknown": ROWS}
+
+
+def test_a_copy_in_json_has_lines_of_any_length(written: Written, audit: Any) -> None:
+    written.load_files(lambda rows: [rows[0].but(value=b"v" * 5_000_000), *rows[1:]], kind="json", write=as_lines)
+    assert counted(audit()[1]) == {"altered": 1}
+
+
+def deflated(rows: pa.Table, path: Path) -> None:
+    as_lines(rows, path)
+    path.write_bytes(zlib.compress(path.read_bytes()))
+
+
+def in_zstandard(rows: pa.Table, path: Path) -> None:
+    """Writes Avro that says to be compressed by what is not installed."""
+    as_avro(rows, path)
+    path.write_bytes(path.read_bytes().replace(b"\x0csnappy", b"\x12zstandard", 1))
+
+
+@pytest.mark.parametrize("copied", [True, False])
+@pytest.mark.parametrize(("name", "write"), [("json.deflate", deflated), ("avro", in_zstandard)])
+def test_files_that_cannot_be_uncompressed_here_leave_it_unknown(
+    written: Written, audit: Any, name: str, write: Any, copied: bool
+) -> None:
+    report = written.load_files(kind=name, write=write)
+    output = f"{name.partition('.')[0]}:{written.folder}/files"
+    to = replace(report.destination, output=output, copied=copied)
+    written.report(replace(report, destination=to))
     assert counted(audit()[1]) == {"unknown": ROWS}
 
 
