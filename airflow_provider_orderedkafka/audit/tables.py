@@ -389,11 +389,18 @@ def _folder(lake: _Lake) -> Batches:
             f"parquet:{lake.name} is a Delta table, where not every file counts: name it delta:{lake.name}"
         )
     with _explained(f"parquet:{lake.name}", "pyarrow"):
-        found = dataset.dataset(base, format="parquet", filesystem=files, partitioning="hive")
+        found = dataset.dataset(base, format="parquet", filesystem=files, partitioning=_texts_in_paths(files, base))
         names = lake.choose(found.schema)
         for each in found.get_fragments():
             for batch in each.to_batches(schema=found.schema, columns=names):
                 yield each.path.removeprefix(f"{base}/"), batch
+
+
+def _texts_in_paths(files: fs.FileSystem, base: str) -> dataset.Partitioning:
+    """The columns that paths have, of which a topic is text, even if its name is a number."""
+    guessed = dataset.dataset(base, format="parquet", filesystem=files, partitioning="hive").partitioning.schema
+    kinds = [each.with_type(pa.string()) if each.name == "topic" else each for each in guessed]
+    return dataset.partitioning(pa.schema(kinds), flavor="hive")
 
 
 def _iceberg_table(lake: _Lake) -> Any:

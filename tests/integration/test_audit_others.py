@@ -298,6 +298,17 @@ def test_a_folder_of_parquet_is_audited_with_the_columns_of_its_paths(
     assert table in err
 
 
+def test_a_topic_whose_name_is_a_number_is_no_number_in_a_path(
+    audit: Any, topics: Topics, records: Records, tmp_path: Path
+) -> None:
+    topics.create_named("007")
+    records.produce("007", some(1, 4))
+    made = pa.Table.from_pylist(rows_of(records.read("007")), pa.schema(AS_KAFKA))
+    parquet.write_to_dataset(made, tmp_path / "folder", partition_cols=["topic", "partition"])
+    code, out, err = audit("--table", f"parquet:{tmp_path}/folder", "--json", topics=["007"])
+    assert (code, counted(json.loads(out))) == (0, {}), err
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
