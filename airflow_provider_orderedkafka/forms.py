@@ -13,7 +13,7 @@ from .core.notation.spelling import meant
 from .core.notation.starts import parse_start
 from .errors import SettingError
 from .job import Job
-from .outputs import FILES, NewTopics
+from .outputs import FILES, NewTopics, uri_of
 
 if TYPE_CHECKING:
     from airflow.sdk import DAG, Context, Param
@@ -173,9 +173,9 @@ def check_replay(context: "Context", job: Job) -> None:
     if not fields:
         return
     _check_known(context)
-    taken = {each.rstrip("/") for each in fields.get("duplicates_are_fine", {}).get(TAKEN, ())}
+    taken = {uri_of(each) for each in fields.get("duplicates_are_fine", {}).get(TAKEN, ())}
     places = (job.table.place,) if job.table is not None else job.topics
-    found = next((place for place in places if place.rstrip("/") in taken), None)
+    found = next((place for place in places if uri_of(place) in taken), None)
     if found is not None and not params.get("duplicates_are_fine"):
         raise SettingError(
             f"{found!r} is written to by another load: its rows would be there twice; name a new one, or set "

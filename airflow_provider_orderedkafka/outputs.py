@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final, Literal, Self, get_args
-from urllib.parse import urlsplit
 
 from .core.lanes import KeepOrder, OrderBy
 from .core.notation.secrets import has_login, is_secret, masked
@@ -17,8 +16,12 @@ from .core.notation.subscriptions import TOPIC_NAMES, Subscription, is_topic_nam
 from .core.order.positions import is_integer
 from .errors import SettingError
 from .load import is_absolute
+from .storage import local_path
 
 BY_DAY: Final = ("days(order_time)",)
+STORES: Final = {"s3a": "s3", "s3n": "s3"}
+"""What others call them, where Hadoop has other names."""
+
 FILES: Final = ("parquet", "orc", "json", "csv", "avro")
 """The formats that are folders of files, and nothing else."""
 
@@ -117,6 +120,14 @@ def check_not_fed_back(load: str, sources: Subscription, outputs: Mapping[str, s
         )
 
 
+def uri_of(location: str) -> str:
+    """The one name of a location, of which a path and a bucket have several."""
+    if (path := local_path(location)) is not None:
+        return f"file://{path}"
+    scheme, _, rest = location.rstrip("/").partition(":")
+    return f"{STORES.get(scheme, scheme)}:{rest}"
+
+
 class _Place:
     """What outputs share that are a table or a folder."""
 
@@ -151,10 +162,7 @@ class _Place:
     def uri(self) -> str:
         if getattr(self, "table", None) is not None:
             return f"{self.kind}://{self.place.replace('.', '/')}"
-        scheme = urlsplit(self.place).scheme
-        if not scheme:
-            return f"file://{self.place}"
-        return self.place.replace("s3a://", "s3://", 1) if scheme == "s3a" else self.place
+        return uri_of(self.place)
 
 
 @arguments(

@@ -18,6 +18,7 @@ from pyarrow import json as lines
 
 from ..core.commits import MARK
 from ..errors import OrderedKafkaError, SettingError
+from ..outputs import uri_of
 from ..storage import local_path
 
 PLACE: Final = ("topic", "partition", "offset")
@@ -68,7 +69,7 @@ class CannotReadError(OrderedKafkaError):
 def reachable(location: str) -> str:
     """A location as what reads without Hadoop calls it."""
     path = local_path(location)
-    return location.replace("s3a://", "s3://", 1) if path is None else str(path)
+    return uri_of(location) if path is None else str(path)
 
 
 def opened(location: str) -> tuple[fs.FileSystem, str]:

@@ -11,13 +11,10 @@ from urllib.parse import urlsplit
 from ..core.documents import Report
 from ..core.status import COUNTED, AuditRow
 from ..job import Job
-from ..outputs import TableOutput
+from ..outputs import TableOutput, uri_of
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.openlineage.facet import InputDataset, OutputDataset
-
-STORES = {"s3a": "s3", "s3n": "s3"}
-"""What OpenLineage calls them, where Hadoop has other names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +102,9 @@ def _table(flow: Flow, output: TableOutput | None) -> Iterator[tuple[str, str]]:
     if table := getattr(output, "table", None):
         yield f"spark://{flow.spark}", table
     if path := getattr(output, "path", None):
-        parts = urlsplit(path.rstrip("/"))
-        bucket = f"{STORES.get(parts.scheme, parts.scheme)}://{parts.netloc}"
-        yield (bucket, parts.path.lstrip("/")) if parts.netloc else (parts.scheme or "file", parts.path)
+        parts = urlsplit(uri_of(path))
+        bucket = f"{parts.scheme}://{parts.netloc}"
+        yield (bucket, parts.path.lstrip("/")) if parts.netloc else (parts.scheme, parts.path)
 
 
 def _dead_letters(flow: Flow) -> Iterator[tuple[str, str]]:

@@ -7,7 +7,7 @@ from support.sources import AIRFLOW_SIDE, ROOT, imports_of, label, module_name, 
 
 # From the ground up: a room may import those below it.
 GROUND = (
-    *("errors", "core.order", "core.notation", "core", "load", "outputs", "storage"),
+    *("errors", "core.order", "core.notation", "core", "load", "storage", "outputs"),
     *("kafka", "kafka.provenance", "kafka.clients", "kafka.lookup", "kafka.read", "kafka.write"),
     *("kafka.replay", "decoding", "job", "reader", "loads", "audit"),
 )

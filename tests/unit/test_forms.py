@@ -139,6 +139,20 @@ def test_what_another_load_writes_to_is_refused_unless_duplicates_are_fine(outpu
 
 
 @pytest.mark.parametrize(
+    ("taken", "place"),
+    [
+        ("file:///lake/taken", "/lake/taken"),
+        ("/lake/taken/", "file:/lake//taken"),
+        ("s3://lake/taken/", "s3a://lake/taken"),
+        ("s3a://lake/taken", "s3n://lake/taken"),
+    ],
+)
+def test_what_another_load_writes_to_is_refused_however_it_is_spelled(taken, place):
+    with pytest.raises(SettingError, match=naming(repr(place))):
+        check_replay(a_run(replay_params("out", taken=taken)), Job(DeltaOutput(place)))
+
+
+@pytest.mark.parametrize(
     ("create", "filled_in", "found"),
     [
         (None, None, None),
