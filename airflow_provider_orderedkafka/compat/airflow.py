@@ -119,7 +119,15 @@ def mapped_group(group: "TaskGroup") -> "TaskGroup | None":
 def has_data_intervals(timetable: Any) -> bool:
     """Whether a DAG's runs have a data interval; assumed of timetables that are not Airflow's own."""
     home, _, kind = type(timetable).__module__.rpartition(".")
-    return home not in TIMETABLES or kind not in {"assets", "simple", "trigger"}
+    if home in TIMETABLES and kind == "trigger":
+        return bool(_of_first(timetable, "interval"))
+    return home not in TIMETABLES or kind not in {"assets", "events", "simple"}
+
+
+def _of_first(timetable: Any, name: str) -> Any:
+    """What a timetable, or the first of several in it, has under this name; core calls it `_name`, the task SDK not."""
+    several = getattr(timetable, "timetables", getattr(timetable, "_timetables", (timetable,)))
+    return getattr(several[0], name, getattr(several[0], f"_{name}", None))
 
 
 # task-sdk 1.1.8 to 1.3.2. Public would be: what `ti.get_dagrun_state` is in a task, in the triggerer.

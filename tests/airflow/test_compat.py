@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import httpx
@@ -12,8 +13,9 @@ from airflow.sdk import DAG, TaskGroup
 from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
 from airflow.sdk.execution_time import task_runner
 from airflow.sdk.execution_time.comms import DagRunStateResult, ErrorResponse
+from airflow.timetables.events import EventsTimetable
 from airflow.timetables.interval import CronDataIntervalTimetable
-from airflow.timetables.trigger import CronTriggerTimetable
+from airflow.timetables.trigger import CronTriggerTimetable, MultipleCronTriggerTimetable
 
 from airflow_provider_orderedkafka.compat.airflow import (
     AIRFLOW,
@@ -75,11 +77,18 @@ def test_a_value_that_the_worker_s_backend_keeps_is_put_there_and_found_there(wo
     assert kept_elsewhere({"revision": 2}) == {"revision": 2}
 
 
+HOUR = timedelta(hours=1)
+
+
 @pytest.mark.parametrize(
     ("schedule", "has"),
     [
         (CronDataIntervalTimetable("@hourly", timezone="UTC"), True),
         (CronTriggerTimetable("@hourly", timezone="UTC"), False),
+        (CronTriggerTimetable("@hourly", timezone="UTC", interval=HOUR), True),
+        (MultipleCronTriggerTimetable("@hourly", "@daily", timezone="UTC"), False),
+        (MultipleCronTriggerTimetable("@hourly", "@daily", timezone="UTC", interval=HOUR), True),
+        (EventsTimetable([datetime(2026, 1, 31, tzinfo=UTC)]), False),
         (None, False),
         ("@once", False),
         ("@continuous", False),
@@ -88,6 +97,13 @@ def test_a_value_that_the_worker_s_backend_keeps_is_put_there_and_found_there(wo
 def test_a_schedule_has_data_intervals_or_not(schedule, has):
     runs = {"max_active_runs": 1} if schedule == "@continuous" else {}
     assert has_data_intervals(DAG("timed", schedule=schedule, **runs).timetable) is has
+
+
+@pytest.mark.parametrize("kind", ["CronTriggerTimetable", "MultipleCronTriggerTimetable"])
+def test_a_trigger_of_the_task_sdk_has_data_intervals_where_it_is_told_how_long_they_are(kind):
+    made = getattr(pytest.importorskip("airflow.sdk.definitions.timetables.trigger"), kind)
+    assert not has_data_intervals(made("@hourly", timezone="UTC"))
+    assert has_data_intervals(made("@hourly", timezone="UTC", interval=HOUR))
 
 
 NOT_FOUND = {"detail": {"reason": "not_found", "message": "Dag run with dag_id 'd' and run_id 'r' was not found"}}
