@@ -180,9 +180,9 @@ def created_again(topic: str, was: str, now: str) -> str:
 
 
 def check_ends(start: Offsets, ends: Offsets, way_out: str) -> None:
-    """Raise `SettingError` if an explicit end lies before the start."""
+    """Raise `SettingError` if an explicit end lies before the start; a partition that is new has none."""
     for partition, end in ends.items():
-        if end < start[partition]:
+        if end < start.get(partition, 0):
             raise SettingError(
                 f"the end {partition.at(end)} is before the start {partition.at(start[partition])}: {way_out}"
             )

@@ -112,6 +112,17 @@ def test_reading_goes_on_where_another_reader_stopped(kafka, written):
         assert begun + found == places(rows(whole))
 
 
+def test_a_partition_that_is_new_since_the_position_is_read_up_to_an_end_too(kafka, topics, records):
+    topic = topics.create()
+    records.produce(topic, [Record(b"a", BASE)])
+    with read(kafka.bootstrap_servers, topic) as batches:
+        rows(batches)
+        stopped = batches.position
+    topics.grow(topic, 2)
+    records.produce(topic, [Record(b"b", BASE + 1, 1), Record(b"c", BASE + 9, 1)])
+    assert [row["value"] for row in rows(read(kafka.bootstrap_servers, topic, start=stopped, end=BASE + 9))] == [b"b"]
+
+
 def test_order_times_do_not_fall_from_one_reader_to_the_next(kafka, topics, records):
     topic = topics.create()
     records.produce(topic, [Record(b"a", BASE + 100)])
