@@ -25,7 +25,7 @@ from .core.codec import Document
 from .core.documents import Isolation, Range
 from .core.next_range import Ends, Survey, check_ends, new_range, next_place
 from .core.notation.spelling import arguments, listed, meant, parse_duration
-from .core.notation.starts import Earliest, Latest, Moment, parse_start
+from .core.notation.starts import Earliest, Latest, parse_start
 from .core.notation.subscriptions import Discovery, Topics, subscription_of
 from .core.order.cuts import FUTURE_TOLERANCE, NO_FLOOR, Bound, Floor, OnDataLoss, Place, Slice, Span
 from .core.order.planning import Planner, split
@@ -59,9 +59,6 @@ WINDOWS: Final = 20
 
 LOOK_SECONDS: Final = 1.0
 """How often a reader that follows looks for more, while there is none."""
-
-MARKERS: Final = 50
-"""How many offsets more are looked at around a record, since some hold none."""
 
 LATER: Final = "swap start and end, or ask for a later end"
 
@@ -167,9 +164,9 @@ def read(
 
 
 def around(
-    servers: str | Mapping[str, Any], topics: Any, record: tuple[str, int, int], rows: int
-) -> tuple[dict[str, dict[int, int]], dict[str, dict[int, int]]]:
-    """Between which offsets the `rows` records lie that came before and after a record, over all partitions of topics.
+    servers: str | Mapping[str, Any], topics: Any, record: tuple[str, int, int], reach: int
+) -> tuple[dict[str, Any], dict[str, dict[int, int]]]:
+    """Start and end of a reader that reads `reach` offsets before and behind a record's place in each partition.
 
     `record` is its topic, partition and offset; `SettingError` if there is none.
     """
@@ -182,18 +179,23 @@ def around(
         raise SettingError(f"{here} is not read: there are {known}; name its topic, or another partition")
     now = _now()
     starts, ends = (resolve(Brokers(kafka), terms, end, found, now).offsets for end in (Earliest(), Latest()))
-    stamp = _stamp(KafkaLog(kafka, terms.isolation), here, offset) if starts[here] <= offset < ends[here] else None
-    if stamp is None:
+    log, latest = KafkaLog(kafka, terms.isolation), now + FUTURE_TOLERANCE
+    if not starts[here] <= offset < ends[here] or not _is_there(log, here, offset):
         raise SettingError(
             f"there is no record {here.at(offset)}: it is gone, was aborted, is a transaction's marker or not written "
             f"yet; {here} has offsets from {starts[here]} on, below {ends[here]}"
         )
-    at = {**resolve(Brokers(kafka), terms, Moment(stamp), found, now).offsets, here: offset}
-    reach = rows + MARKERS
-    return (
-        _by_topic({partition: max(place - reach, starts[partition]) for partition, place in at.items()}),
-        _by_topic({partition: min(place + reach, ends[partition]) for partition, place in at.items()}),
-    )
+
+    def order_time(end: int) -> int:
+        span = Span(Offsets({here: starts[here]}), Offsets({here: end}), NO_FLOOR, latest)
+        return Planner(log, span).end().floor.time
+
+    at = Planner(log, Span(starts, ends, NO_FLOOR, latest)).end(None, order_time(offset + 1)).offsets
+    at = at.updated({here: offset})
+    first = Offsets({partition: max(place - reach, starts[partition]) for partition, place in at.items()})
+    floor = Floor(order_time(first[here])).without(partition for partition in at if partition != here)
+    last = {partition: min(place + reach, ends[partition]) for partition, place in at.items()}
+    return Standing(Place(first, floor), found.ids).to_value(), _by_topic(last)
 
 
 def range_between(
@@ -211,10 +213,8 @@ def range_between(
     return new_range(name, terms, "replay", found, span, now=now, reason=""), begin
 
 
-def _stamp(log: KafkaLog, partition: TopicPartition, offset: int) -> int | None:
-    """The timestamp of a record, 0 if it has none; None without such a record."""
-    seen = log.look({partition: Bound(offset)}, {partition: offset + 1}, LARGEST, 1)[partition]
-    return None if seen.offset is None else max(seen.timestamp, 0)
+def _is_there(log: KafkaLog, partition: TopicPartition, offset: int) -> bool:
+    return log.look({partition: Bound(offset)}, {partition: offset + 1}, LARGEST, 1)[partition].offset is not None
 
 
 class Batches:

@@ -138,6 +138,33 @@ def test_what_came_before_and_after_a_record_over_all_partitions(run, topic):
     assert (code, f"{topic}[9]" in error, f"{topic}[0], {topic}[1]" in error) == (SETTING, True, True)
 
 
+def around(run, topic, record, limit):
+    columns = ["--columns", "topic,partition,offset,value,late"]
+    code, out, error = run(topic, "--around", f"{topic}[{record}", "--limit", str(limit), *columns)
+    assert code == 0, error
+    return [row["value"] + " late" * row["late"] for row in lines(out)]
+
+
+def test_a_record_of_the_future_or_late_has_around_it_what_is_by_its_place_in_the_order(run, topics, records):
+    """Late ones, too, whose time came long before them in their partition."""
+    topic = topics.create(partitions=2)
+    late = [Record(b"l%d" % n, BASE + 5 + n) for n in range(100)]
+    future = Record(b"future", 4_070_908_800_000)
+    records.produce(topic, [*(Record(b"a%d" % n, BASE + n) for n in range(300)), future, *late])
+    records.produce(topic, [Record(b"b%d" % n, BASE + n, 1) for n in range(600)])
+    assert around(run, topic, "0]@300", 3) == ["a298", "b298", "a299", "future", "l0 late", "l1 late", "l2 late"]
+    assert around(run, topic, "0]@400", 2) == ["l97 late", "l98 late", "l99 late", "b299", "b300"]
+
+
+def test_what_is_around_a_record_is_found_beyond_offsets_that_hold_none(run, topics, records):
+    topic = topics.create()
+    records.produce(topic, [Record(b"a%d" % n, BASE + n) for n in range(5)])
+    records.abort(topic, [Record(b"x%d" % n, BASE + n) for n in range(500)])
+    records.produce(topic, [Record(b"b%d" % n, BASE + 9 + n) for n in range(3)])
+    assert around(run, topic, "0]@506", 3) == ["a2", "a3", "a4", "b0", "b1", "b2"]
+    assert around(run, topic, "0]@506", 9) == ["a0", "a1", "a2", "a3", "a4", "b0", "b1", "b2"]
+
+
 def test_a_table_has_a_head_and_a_line_for_each_record_with_each_column_below_its_name(run, topics, records):
     topic = topics.create()
     records.produce(topic, [Record(b"one\ntwo", BASE + 5, key=b"a"), Record(b"x" * 99, BASE, key=b"longer")])

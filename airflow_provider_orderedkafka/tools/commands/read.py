@@ -37,6 +37,11 @@ FORMATS: Final = ("table", "json", "jsonl", "arrow", "parquet")
 AROUND: Final = 10
 """How many records are shown before and after the one that --around names, unless --limit says otherwise."""
 
+MARKERS: Final = 50
+"""How many offsets more are looked at around a record, since some hold none."""
+
+WIDER: Final = 8
+
 WIDEST: Final = 60
 """Characters of a cell of a table: what is longer is cut there, but for what a load says of a record."""
 
@@ -96,8 +101,11 @@ def run(arguments: argparse.Namespace) -> int:
             f"--format {kind} is not for a terminal: name a file with --output, or pipe it into a program"
         )
     with ExitStack() as open_:
-        batches = open_.enter_context(_batches(arguments))
-        some = _limited(batches, arguments.limit) if arguments.around is None else _around(batches, arguments)
+        if arguments.around is None:
+            batches = open_.enter_context(_batches(arguments, arguments.start, arguments.end))
+            some = _limited(batches, arguments.limit)
+        else:
+            batches, some = _around(arguments)
         if arguments.output is None:
             _WRITERS[kind](sys.stdout.buffer, batches, some)
         else:
@@ -114,28 +122,26 @@ def _usual(output: Path | None) -> str:
     return ending if ending in FORMATS else "jsonl"
 
 
-def _batches(arguments: argparse.Namespace) -> "Batches":
+def _batches(arguments: argparse.Namespace, start: Any, end: Any) -> "Batches":
     from ...decoding.formats import Decode
-    from ...reader import around, read
+    from ...reader import read
 
-    servers = _servers(arguments)
-    place: dict[str, Any] = {"start": arguments.start, "end": arguments.end}
-    columns = None if arguments.columns is None else [name.strip() for name in arguments.columns.split(",")]
-    if arguments.around is not None:
-        record = _named_record(arguments)
-        _check_around(arguments, columns)
-        place["start"], place["end"] = around(servers, _topics(arguments), record, arguments.limit or AROUND)
     return read(
-        servers,
+        _servers(arguments),
         _topics(arguments),
-        **place,
-        columns=columns,
+        start=start,
+        end=end,
+        columns=_columns(arguments),
         headers=arguments.headers,
         decode=None if arguments.decode is None else Decode.from_text(arguments.decode),
         registry=arguments.registry,
         follow=arguments.follow,
         grace=arguments.grace,
     )
+
+
+def _columns(arguments: argparse.Namespace) -> list[str] | None:
+    return None if arguments.columns is None else [name.strip() for name in arguments.columns.split(",")]
 
 
 def _count(text: str) -> int:
@@ -206,7 +212,8 @@ def _named_record(arguments: argparse.Namespace) -> tuple[str, int, int]:
     return found["topic"], int(found["partition"]), int(found["offset"])
 
 
-def _check_around(arguments: argparse.Namespace, columns: list[str] | None) -> None:
+def _check_around(arguments: argparse.Namespace) -> None:
+    columns = _columns(arguments)
     if arguments.follow or (arguments.start, arguments.end) != ("earliest", "latest"):
         raise SettingError("--around says where to begin and to end: leave out --start, --end and --follow")
     if columns is not None and not {"topic", "partition", "offset"} <= {*columns}:
@@ -216,15 +223,26 @@ def _check_around(arguments: argparse.Namespace, columns: list[str] | None) -> N
         )
 
 
-def _around(batches: "Batches", arguments: argparse.Namespace) -> "Iterator[RecordBatch]":
+def _around(arguments: argparse.Namespace) -> "tuple[Batches, Iterator[RecordBatch]]":
+    """The records before and after one, and who read them: from further and further away, as many offsets hold none."""
     import pyarrow as pa
 
-    most = arguments.limit or AROUND
-    table = pa.Table.from_batches(list(batches), schema=batches.schema)
-    named = zip(*(table.column(name).to_pylist() for name in ("topic", "partition", "offset")), strict=True)
-    row = list(named).index(_named_record(arguments))
-    first = max(row - most, 0)
-    yield from table.slice(first, row - first + most + 1).to_batches()
+    from ...reader import around
+
+    record, most = _named_record(arguments), arguments.limit or AROUND
+    _check_around(arguments)
+    reach, before = most + MARKERS, tuple[Any, Any]((None, None))
+    while True:
+        start, end = around(_servers(arguments), _topics(arguments), record, reach)
+        with _batches(arguments, start, end) as batches:
+            table = pa.Table.from_batches(list(batches), schema=batches.schema)
+        named = zip(*(table.column(name).to_pylist() for name in ("topic", "partition", "offset")), strict=True)
+        row = list(named).index(record)
+        # What has not moved is the log's own start or end.
+        if (row >= most or start == before[0]) and (table.num_rows - row > most or end == before[1]):
+            first = max(row - most, 0)
+            return batches, iter(table.slice(first, row - first + most + 1).to_batches())
+        reach, before = reach * WIDER, (start, end)
 
 
 def _with_a_bar(batches: "Iterable[RecordBatch]", reading: "Batches") -> "Iterator[RecordBatch]":
