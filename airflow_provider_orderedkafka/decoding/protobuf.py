@@ -211,7 +211,9 @@ def _single(field: Any, inside: tuple[str, ...]) -> Column:
     if field.message_type is not None:
         return _message(field.message_type, inside)
     if field.enum_type is not None:
-        names = [[value.number, value.name] for value in field.enum_type.values]
+        names = [
+            [value.number, value.name] for value in reversed(field.enum_type.values)
+        ]  # of aliases the first counts
         return _plain(pa.int32(), column=pa.field("", pa.string(), metadata=meaning(["enum", names])))
     kind = pa.binary() if field.type == _BYTES else _TYPES[field.cpp_type]
     means = {3: ["uint32"], 4: ["uint64"]}.get(field.cpp_type, PLAIN)

@@ -22,8 +22,10 @@ def proto_file():
     entry.field.add(name="key", number=1, type=TYPES.TYPE_STRING, label=TYPES.LABEL_OPTIONAL)
     entry.field.add(name="value", number=2, type=TYPES.TYPE_INT64, label=TYPES.LABEL_OPTIONAL)
     state = order.enum_type.add(name="State")
+    state.options.allow_alias = True
     for number, name in enumerate(["OPEN", "PAID"]):
         state.value.add(name=name, number=number)
+    state.value.add(name="SETTLED", number=1)
     kinds = {"id": "INT64", "small": "INT32", "huge": "UINT64", "part": "FLOAT", "amount": "DOUBLE", "ok": "BOOL"}
     for number, (name, kind) in enumerate({**kinds, "customer": "STRING", "data": "BYTES"}.items(), 1):
         order.field.add(name=name, number=number, type=getattr(TYPES, f"TYPE_{kind}"), label=TYPES.LABEL_OPTIONAL)
