@@ -61,3 +61,11 @@ def test_a_group_that_is_told_is_not_one_of_a_load_in_airflow():
     assert parsed(commitGroup="mine").commit_group == "mine"
     with pytest.raises(SettingError, match=naming("'commitGroup' ... 'orderedkafka.orders' ... 'orderedkafka.'")):
         parsed(commitGroup="orderedkafka.orders")
+
+
+def test_an_end_before_the_start_is_refused_and_not_an_empty_read():
+    one, other = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
+    assert parsed(startingTimestamp=one, endingTimestamp=one).terms.end_time
+    for start in ("startingTimestamp", "startingOffsets"):
+        with pytest.raises(SettingError, match=naming("'endingTimestamp' ... 2026-01-01 ... 2026-01-02")):
+            parsed(**{start: other, "endingTimestamp": one})

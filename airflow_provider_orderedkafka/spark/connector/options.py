@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ...core.documents import Range
-from ...core.notation.starts import Earliest, parse_start
+from ...core.notation.starts import Earliest, goes_back, parse_start
 from ...core.notation.subscriptions import Named
 from ...core.pacing import Pace, Terms
 from ...errors import SettingError
@@ -52,6 +52,8 @@ def parse_options(
     moment = values.get("startingTimestamp")
     start = values.get("startingOffsets", parse_start(default, "startingOffsets")) if moment is None else moment
     end = values.get("endingTimestamp")
+    if end is not None and goes_back(start, end):
+        raise SettingError(f"option 'endingTimestamp' is {end}, before {start}, where reading starts")
     terms = Terms(
         load="",
         subscription=values[kind],
