@@ -21,9 +21,21 @@ async function get(path, parameters = {}) {
   return answer.json();
 }
 
-async function perhaps(path, parameters) {
+/** All of what Airflow gives out in parts. */
+async function every(path, key, parameters = {}) {
+  const found = [];
+  for (let total = 1; found.length < total; ) {
+    const part = await get(path, { ...parameters, limit: AT_ONCE, offset: found.length });
+    if (!part[key].length) break;
+    found.push(...part[key]);
+    total = part.total_entries;
+  }
+  return found;
+}
+
+async function perhaps(asked) {
   try {
-    return await get(path, parameters);
+    return await asked;
   } catch (error) {
     if (error instanceof Refused && [403, 404].includes(error.status)) return null;
     throw error;
@@ -43,14 +55,7 @@ export const SEES_COOKIES = 3_001_008;
 /** The assets of the loads that hold their statuses, with the DAGs that use them. */
 export async function loads(airflow) {
   const kind = `orderedkafka://${airflow.number < HAS_STATE ? "status" : "ledger"}/`;
-  const found = [];
-  for (let total = 1; found.length < total; ) {
-    const part = await get("assets", { uri_pattern: kind, limit: AT_ONCE, offset: found.length, order_by: "name" });
-    if (!part.assets.length) break;
-    found.push(...part.assets);
-    total = part.total_entries;
-  }
-  return found
+  return (await every("assets", "assets", { uri_pattern: kind, order_by: "name" }))
     .filter((asset) => asset.uri.startsWith(kind))
     .map((asset) => ({ id: asset.id, name: decodeURIComponent(asset.uri.slice(kind.length)), ...usersOf(asset) }));
 }
@@ -66,8 +71,8 @@ const groupOf = (task) => task.split(".").slice(0, -1).join(".");
 
 /** The loads with their runs that wait for more to load; with none of those that may not be seen. */
 export async function withWaiting(found) {
-  const asked = { state: ["deferred", "up_for_reschedule", "running"], task_display_name_pattern: "wait", limit: AT_ONCE };
-  const tasks = ((await perhaps("dags/~/dagRuns/~/taskInstances", asked))?.task_instances ?? []).filter(({ task_id: id }) => id.endsWith(".wait"));
+  const asked = { state: ["deferred", "up_for_reschedule", "running"], task_display_name_pattern: "wait" };
+  const tasks = ((await perhaps(every("dags/~/dagRuns/~/taskInstances", "task_instances", asked))) ?? []).filter(({ task_id: id }) => id.endsWith(".wait"));
   return found.map((load) => ({ ...load, waiting: tasks
     .filter((task) => load.groups.includes(`${task.dag_id}/${groupOf(task.task_id)}`))
     .map((task) => ({ run: `${task.dag_id}/${task.dag_run_id}`, task: task.task_id })) }));
@@ -86,7 +91,7 @@ export async function withStatus(found, airflow) {
 
 async function statusOf(load, airflow) {
   if (airflow.number < HAS_STATE) return { status: await fromEvents(load) };
-  const kept = await perhaps(`assets/${load.id}/state-store/status`);
+  const kept = await perhaps(get(`assets/${load.id}/state-store/status`));
   if (kept === null) return { status: null };
   return kept.value?.version ? { status: kept.value } : { status: null, elsewhere: true };
 }
@@ -103,18 +108,18 @@ async function fromEvents(load) {
   const { rows, revision } = told.find((status) => status.revision !== null) ?? told[0];
   const known = [...ranges.values()].slice(-RANGES);
   const last = known.findLast(({ kind }) => kind === "incremental");
-  await Promise.all(known.map((range) => followed(range, last)));
+  await Promise.all(known.map((range) => followed(range, last, load.groups)));
   return { ...told[0], rows, revision, ranges: known };
 }
 
 /** A load has one open range at a time: an older one has ended, though nobody told how. */
-async function followed(range, last) {
+async function followed(range, last, groups) {
   if (range.state !== "planned") return;
   if (range.kind === "incremental" && range !== last) {
     range.state = "untold";
     return;
   }
-  const task = (await tasksOf(range)).find((each) => each.name === "load");
+  const task = (await tasksOf(range, groups)).find((each) => each.name === "load");
   if (!task?.state) return;
   const states = { running: "loading", success: "loaded", failed: "failed", up_for_retry: "failed" };
   range.state = states[task.state] ?? range.state;
@@ -123,11 +128,11 @@ async function followed(range, last) {
   range.progress = await progressOf(range, task.id);
 }
 
-/** The tasks of the run that has a range, by their names in their group; none where that may not be seen. */
-export async function tasksOf(range) {
+/** The load's tasks in the run that has a range, by their names in their group; none where that may not be seen. */
+export async function tasksOf(range, groups) {
   const [dag, run] = place(range.run);
-  const found = await perhaps(`dags/${dag}/dagRuns/${run}/taskInstances`);
-  return (found?.task_instances ?? []).map((task) => ({
+  const found = (await perhaps(every(`dags/${dag}/dagRuns/${run}/taskInstances`, "task_instances"))) ?? [];
+  return found.filter((task) => groups.includes(`${task.dag_id}/${groupOf(task.task_id)}`)).map((task) => ({
     id: task.task_id,
     name: task.task_id.split(".").at(-1),
     state: task.state,
@@ -138,7 +143,7 @@ export async function tasksOf(range) {
 /** The progress that a task has in an XCom, where there is no state store. */
 async function progressOf(range, task) {
   const [dag, run] = place(range.run);
-  const found = await perhaps(`dags/${dag}/dagRuns/${run}/taskInstances/${encodeURIComponent(task)}/xcomEntries/progress`);
+  const found = await perhaps(get(`dags/${dag}/dagRuns/${run}/taskInstances/${encodeURIComponent(task)}/xcomEntries/progress`));
   const value = found?.value;
   return typeof value === "string" ? JSON.parse(value) : (value ?? null);
 }

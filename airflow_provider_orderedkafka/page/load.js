@@ -91,22 +91,26 @@ function moved(rows) {
   return section("Moves of the ledger", h("div", { class: "panel" }, table("Moves of the ledger", columns, rows.toReversed(), { class: "cards" })));
 }
 
+const known = (value, words) => (value === null ? "–" : words(value));
+
 function batches(range) {
   const rows = range.written.map((batch, index) => {
     const before = range.written[index - 1];
     const begun = before?.at ?? range.begun_at;
-    const less = (name) => (before || index === 0 ? batch[name] - (before?.[name] ?? 0) : null);
-    return { ...batch, rows: less("rows_read"), offsets: less("offsets_done"), lateHere: less("late"), took: batch.at - begun };
+    const alone = before || batch.batch === 1; // or else it is not known what the sums were before it
+    const less = (name) => (alone ? batch[name] - (before?.[name] ?? 0) : null);
+    const took = alone ? batch.at - begun : null;
+    return { ...batch, rows: less("rows_read"), offsets: less("offsets_done"), lateHere: less("late"), took };
   });
   return table(
     "Batches of the open range, the newest first",
     [
       { name: "Batch", head: true, cell: (row) => number(row.batch) },
       { name: "Written", cell: (row) => ago(row.at) },
-      { name: "Offsets", kind: "number spare", cell: (row) => number(row.offsets) },
-      { name: "Rows", kind: "number", cell: (row) => number(row.rows) },
-      { name: "Late", kind: "number", cell: (row) => number(row.lateHere) },
-      { name: "Took", kind: "number", cell: (row) => span(row.took) },
+      { name: "Offsets", kind: "number spare", cell: (row) => known(row.offsets, number) },
+      { name: "Rows", kind: "number", cell: (row) => known(row.rows, number) },
+      { name: "Late", kind: "number", cell: (row) => known(row.lateHere, number) },
+      { name: "Took", kind: "number", cell: (row) => known(row.took, span) },
     ],
     rows.reverse(),
   );
@@ -141,7 +145,7 @@ function ranges(status, run) {
     { name: "State", cell: (range) => [state(range), range.error && !isOpen(range) ? h("div", { class: "quiet error" }, range.by ? `by ${range.by}: ` : null, range.error) : null, audited(range)] },
     { name: "Offsets", kind: "number", cell: (range) => number(range.offsets) },
     { name: "Rows", kind: "number", cell: (range) => [number(range.counts.rows_emitted), cost(range), remarks(range)] },
-    { name: "Took", kind: "number", cell: (range) => (duration(range) === null ? "–" : span(duration(range))) },
+    { name: "Took", kind: "number", cell: (range) => known(duration(range), span) },
     { name: "Attempts", kind: "number", cell: (range) => number(range.attempts) },
     { name: "Run and log", cell: links },
     { name: "Why", kind: "why", cell: (range) => range.reason },

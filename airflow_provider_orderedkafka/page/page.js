@@ -70,7 +70,7 @@ async function drawLoad(load, run) {
   const { status, waiting } = load;
   const open = openRanges(status);
   busy = open.length > 0;
-  const tasks = Object.fromEntries(await Promise.all(open.map(async (range) => [range.id, await tasksOf(range)])));
+  const tasks = Object.fromEntries(await Promise.all(open.map(async (range) => [range.id, await tasksOf(range, load.groups)])));
   const more = status.of_topics > status.topics.length ? ` and ${status.of_topics - status.topics.length} more` : "";
   const to = output(status) ? ` to ${output(status)}` : "";
   head(load.name, `${status.topics.join(", ")}${more}${to}`, true);

@@ -207,6 +207,15 @@ def test_a_load_has_its_ranges_its_plots_and_the_batches_of_its_open_range(serve
     assert links == [run, f"{run}/tasks/orders.load"]
 
 
+def test_of_many_batches_the_oldest_that_is_kept_is_not_said_to_be_all_before_it(served, tab, state_stores):
+    written = story_of("orders").found.ranges[-1].written[3:]
+    with told(served, "orders", with_last("orders", written=written)):
+        tab.open(f"{served.page}?load=orders")
+        *newer, oldest = [row.split("\t") for row in tab.texts("#open tbody tr")]
+    assert (oldest[0], set(oldest[2:])) == ("4", {"\N{EN DASH}"})
+    assert "\N{EN DASH}" not in {cell for row in newer for cell in row}
+
+
 @pytest.mark.versions
 def test_a_real_load_shows_what_it_did(bench, served, tab):
     bench.write(30)
@@ -252,6 +261,20 @@ def test_a_load_that_failed_and_is_tried_again_by_airflow_asks_for_nothing_yet(b
     tab.open(f"{served.page}?load={bench.load}")
     assert "itself" in tab.text("#open .todo")
     assert says(tab.text("#open .steps"), "load ... retry")
+
+
+@with_state
+def test_a_load_shows_its_own_tasks_however_many_others_its_dag_has(bench, served, tab):
+    bench.write(30)
+    bench.order("fail 2")
+    others = "for n in range(50):\n        EmptyOperator(task_id=f'a_{n}')"
+    other = f"OrderedLoad('a-{bench.load}', topics=['{bench.output}'], start='earliest')"
+    more = f"wait='never')\n    {others}\n    ordered_load({other}, rows=Rows(application=quick), wait='never'"
+    run = bench.dag(arguments=more, first="from airflow.providers.standard.operators.empty import EmptyOperator").test()
+    set_state(run, f"a-{bench.load}.load", "up_for_retry")
+    tab.open(f"{served.page}?load={bench.load}")
+    assert [row.split()[0] for row in tab.texts("#open .steps li")] == ["resolve", "load", "commit"]
+    assert "itself" not in tab.text("#open .todo")
 
 
 @without_state
