@@ -120,7 +120,8 @@ def test_files_of_real_loads_are_clean(
 
 
 @pytest.mark.parametrize(
-    ("kind", "unit", "found"), [("parquet", 1_000, {}), ("json", 1_000_000, {}), ("orc", 1_000, {"unknown": 2})]
+    ("kind", "unit", "found"),
+    [("parquet", 1_000, {}), ("parquet", 1_000_000, {}), ("json", 1_000_000, {}), ("orc", 1_000, {"unknown": 2})],
 )
 def test_times_that_a_producer_gave_in_micro_or_nanoseconds_are_no_other_ones(
     app: Application, topics: Topics, records: Records, capfd: Any, kind: str, unit: int, found: dict[str, int]

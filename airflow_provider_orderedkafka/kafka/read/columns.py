@@ -214,7 +214,9 @@ Which = slice | NDArray[np.intp]
 """Some rows of a slice: a span of them, or any."""
 
 _MOMENT = pa.timestamp("us", tz="UTC")
-LAST_MILLISECOND: Final = int(np.iinfo(np.int64).max) // 1_000
+LAST_MILLISECOND: Final = (int(np.iinfo(np.int64).max) - 2_440_588 * 86_400_000_000) // 1_000
+"""Of the last time that Spark writes to Parquet, where it counts microseconds from the first Julian day."""
+
 _ROW_BYTES = 64  # of a row, besides its key, value and headers
 
 _COLUMNS = {
