@@ -116,9 +116,10 @@ def a_type(text: str) -> DataType:
         ("float", ["smallint"], ["double", "int"]),
         ("double", ["float", "int"], ["bigint", "decimal(5,0)"]),
         ("decimal(12,2)", ["decimal(10,2)", "decimal(11,1)", "int"], ["decimal(12,3)", "decimal(13,2)", "bigint"]),
-        ("string", ["int", "binary", "timestamp"], ["array<int>"]),
+        ("string", ["int", "binary", "timestamp_ntz"], ["array<int>", "timestamp"]),
         ("date", ["date"], ["timestamp", "int"]),
-        ("timestamp", ["date", "timestamp_ntz"], ["bigint", "string"]),
+        ("timestamp", ["date"], ["bigint", "string", "timestamp_ntz"]),
+        ("timestamp_ntz", ["date"], ["timestamp"]),
         ("boolean", [], ["int"]),
         ("binary", [], ["string"]),
     ],
@@ -133,12 +134,14 @@ def test_a_column_holds_what_it_keeps_as_it_is(there: str, held: list[str], not_
 
 @pytest.mark.usefixtures("spark")
 def test_what_a_table_lacks_or_does_not_hold_is_named_at_any_depth_and_in_any_case() -> None:
-    there = a_type("A int, s struct<a: int, z: int>, l array<struct<a: int>>, m map<int, int>, d decimal(9,2), t date")
+    there = a_type("A int, s struct<a: int, z: int>, l array<struct<a: int>>, m map<int, int>, d decimal(9,2), t date, "
+                   "k map<struct<a: int>, int>, same map<struct<a: int>, int>")  # fmt: skip
     rows = a_type("a int, S struct<b: int, A: bigint>, l array<struct<a: int, `b.c`: int>>, m map<bigint, int>, "
-                  "d decimal(9,3), `a b` struct<`x-y`: int>, t timestamp")  # fmt: skip
+                  "d decimal(9,3), `a b` struct<`x-y`: int>, t timestamp, k map<struct<a: int, b: int>, int>, "
+                  "same map<struct<A: smallint>, int>")  # fmt: skip
     gaps = {gap.name: gap.widens for gap in compared(rows, there) if not gap.held}
-    assert gaps == {"s.b": False, "s.a": True, "l.element.b.c": False, "m.key": True} | dict.fromkeys(
-        ("d", "a b", "t"), False
+    assert gaps == {"s.b": False, "s.a": True, "l.element.b.c": False, "m.key": False} | dict.fromkeys(
+        ("d", "a b", "t", "k.key"), False
     )
     lacking = [gap for gap in compared(rows, there) if gap.there is None]
     assert alterations(lacking, "t", " COMMENT 'c'") == [

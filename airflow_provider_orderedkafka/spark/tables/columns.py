@@ -24,21 +24,25 @@ _HELD: Final[Mapping[str, Sequence[str]]] = {
     "bigint": ("tinyint", "smallint", "int"),
     "float": ("tinyint", "smallint"),
     "double": ("tinyint", "smallint", "int", "float"),
-    "timestamp": ("date", "timestamp_ntz"),
-    "timestamp_ntz": ("date", "timestamp"),
+    "timestamp": ("date",),
+    "timestamp_ntz": ("date",),
 }
-"""What a column of a type holds beside its own."""
+"""What a column of a type holds beside its own. No time changes its kind: in a zone with summer time two become one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A column of rows, or a part of one: its type there and in the table, which may lack it, or not hold it."""
+    """A column of rows, or a part of one: its type there and in the table, which may lack it, or not hold it.
+
+    What is `in_keys` of a map stays as it is: Iceberg changes no key, and keys with a new member are other keys.
+    """
 
     path: tuple[str, ...]
     rows: "DataType"
     there: "DataType | None" = None
     held: bool = False
     comment: str = ""
+    in_keys: bool = False
 
     @property
     def name(self) -> str:
@@ -47,7 +51,7 @@ class Member:
     @property
     def widens(self) -> bool:
         """Whether table formats can make the column as wide as the rows' type."""
-        if self.there is None:
+        if self.there is None or self.in_keys:
             return False
         names = (self.there.simpleString(), self.rows.simpleString())
         scales = {getattr(kind, "scale", None) for kind in (self.there, self.rows)}
@@ -100,7 +104,8 @@ def compared(rows: "DataType", there: "DataType", path: tuple[str, ...] = (), co
     elif isinstance(rows, ArrayType) and isinstance(there, ArrayType):
         yield from compared(rows.elementType, there.elementType, (*path, "element"))
     elif isinstance(rows, MapType) and isinstance(there, MapType):
-        yield from compared(rows.keyType, there.keyType, (*path, "key"))
+        held = all(part.held for part in compared(rows.keyType, there.keyType, ("key",)))
+        yield Member((*path, "key"), rows.keyType, there.keyType, held=held, in_keys=True)
         yield from compared(rows.valueType, there.valueType, (*path, "value"))
 
 
@@ -114,10 +119,10 @@ def alterations(gaps: Sequence[Member], table: str, comment: str = "") -> list[s
 
 def holds(there: "DataType", rows: "DataType") -> bool:
     """Whether a column of one type keeps each value of another one as it is."""
-    from pyspark.sql.types import AtomicType, DecimalType, NullType, StringType
+    from pyspark.sql.types import AtomicType, DecimalType, NullType, StringType, TimestampType
 
     if isinstance(there, StringType):
-        return isinstance(rows, AtomicType | NullType)
+        return isinstance(rows, AtomicType | NullType) and not isinstance(rows, TimestampType)
     if isinstance(there, DecimalType) and (digits := _digits(rows)) is not None:
         return bool(digits[1] <= there.scale and digits[0] <= there.precision - there.scale)
     held = (there.simpleString(), *_HELD.get(there.simpleString(), ()))
