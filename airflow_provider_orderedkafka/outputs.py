@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final, Literal, Self, get_args
 from .core.lanes import KeepOrder, OrderBy
 from .core.notation.secrets import has_login, is_secret, masked
 from .core.notation.spelling import arguments, meant
-from .core.notation.subscriptions import TOPIC_NAMES, Subscription, is_topic_name, reads
+from .core.notation.subscriptions import TOPIC_NAMES, is_topic_name
 from .core.order.positions import is_integer
 from .errors import SettingError
 from .load import is_absolute
@@ -108,16 +108,6 @@ class NewTopics:
 
 def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def check_not_fed_back(load: str, sources: Subscription, outputs: Mapping[str, str]) -> None:
-    """Raise `SettingError` if an output is also a source; `outputs` has the option that names each topic."""
-    for topic in sorted(topic for topic in outputs if reads(sources, topic)):
-        raise SettingError(
-            f"load {load!r} reads {sources} and would write into {topic!r} "
-            f"({outputs[topic]}={topic!r}): each run would load what the one before it wrote; name a topic that it "
-            "does not read"
-        )
 
 
 def uri_of(location: str) -> str:

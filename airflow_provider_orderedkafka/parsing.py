@@ -10,6 +10,7 @@ from urllib.parse import quote
 from .compat.airflow import has_data_intervals, mapped_group
 from .context import SCHEME
 from .core.documents import Kind
+from .core.notation.subscriptions import check_not_fed_back
 from .decoding.formats import Json, Protobuf
 from .errors import SettingError
 from .hooks.submission import SparkSubmit, master_of
@@ -17,7 +18,7 @@ from .job import Job, Rows
 from .kafka.clients.config import misspelled
 from .load import OrderedLoad
 from .locations import location_for
-from .outputs import TEMPLATED, FilesOutput, Output, check_not_fed_back, named
+from .outputs import TEMPLATED, FilesOutput, Output, named
 
 if TYPE_CHECKING:
     from airflow.sdk import DAG, Asset, TaskGroup

@@ -246,3 +246,13 @@ _KINDS: Final[dict[str, Callable[[str, str], Subscription]]] = {
     "subscribePattern": _matching,
     "assign": _assigned,
 }
+
+
+def check_not_fed_back(load: str, sources: Subscription, outputs: Mapping[str, str]) -> None:
+    """Raise `SettingError` if an output is also a source; `outputs` has the option that names each topic."""
+    for topic in sorted(topic for topic in outputs if reads(sources, topic)):
+        raise SettingError(
+            f"load {load!r} reads {sources} and would write into {topic!r} "
+            f"({outputs[topic]}={topic!r}): each run would load what the one before it wrote; name a topic that it "
+            "does not read"
+        )

@@ -15,7 +15,7 @@ from ...core.batches import Batch, Note, Setup, Surplus, Tally
 from ...core.documents import Destination, Range
 from ...core.lanes import Facts, KeepOrder, Lane, Placement, lane, share_out, sizes
 from ...core.next_range import check_bad
-from ...core.notation.subscriptions import Named
+from ...core.notation.subscriptions import Named, check_not_fed_back
 from ...core.order.cuts import Slice
 from ...core.order.positions import Offsets
 from ...errors import SettingError
@@ -28,7 +28,7 @@ from ...kafka.replay.replays import OutputBrokers, Outputs
 from ...kafka.write.settings import Keyless, WriteSettings, Written, check_exactly_once, check_readable
 from ...kafka.write.turns import Turns, begins_with
 from ...kafka.write.writing import PARTITIONERS, misplaced, plan_write, steps
-from ...outputs import KafkaOutput, check_not_fed_back
+from ...outputs import KafkaOutput
 from ..connector.options import settings_of
 from ..connector.reading import read_batches, read_records
 from ..ordering import default_writers
