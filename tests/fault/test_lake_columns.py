@@ -1,5 +1,6 @@
 """Columns that rows get later, in tables of the real Delta and the real Iceberg: refused, left out or added."""
 
+import json
 import re
 from dataclasses import replace
 from typing import Any
@@ -82,3 +83,10 @@ def test_a_column_that_is_too_narrow_is_widened_where_the_format_can_and_else_re
     for new in ("fail", "ignore", "add"):
         refused = as_range(load, f"refused-{new}", new_columns=new).run()
         assert (refused["code"], "'key'" in refused["said"]) == (2, True)
+
+
+def test_members_of_structs_keep_their_names_in_a_table_that_is_made(lake: Lake, loading: MakeLoading) -> None:
+    load = loading()
+    assert load.run("--transform", "support.transforms:oddly_named")["code"] == 0
+    [row] = lake.sql(f"SELECT DISTINCT to_json(odd) AS odd FROM {load.table}")
+    assert json.loads(row["odd"]) == {"user-id": 1, "a.b": [{"$x": 2}], "@m": {"k": {"`": 3}}}

@@ -273,13 +273,6 @@ def test_a_table_whose_metadata_somebody_changes_while_a_batch_is_written_has_ea
     assert (found["report"]["rows_emitted"], found["report"]["may_be_doubled"]) == (90, 0)
 
 
-def test_members_of_structs_keep_their_names_in_a_table_that_is_made(lake: Lake, loading: MakeLoading) -> None:
-    load = loading()
-    assert load.run("--transform", "support.transforms:oddly_named")["code"] == 0
-    [row] = lake.sql(f"SELECT DISTINCT to_json(odd) AS odd FROM {load.table}")
-    assert json.loads(row["odd"]) == {"user-id": 1, "a.b": [{"$x": 2}], "@m": {"k": {"`": 3}}}
-
-
 @of(pytest.param(DELTA, marks=pytest.mark.nightly), ICEBERG)
 def test_a_range_that_is_loaded_again_replaces_its_rows_and_no_other_s(
     loading: MakeLoading, expected: list[Position]
