@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from support.audited import audit_of
-from support.lake import Lake, Loading, MakeLoading
+from support.lake import Lake, Loading, MakeLoading, added_with
 from support.outputs import Position
 from support.table_formats import DELTA, ICEBERG, STRUCT
 
@@ -18,6 +18,7 @@ pytestmark = [pytest.mark.fault, pytest.mark.timeout(900)]
 OWN = "offset BIGINT, topic STRING, partition INT, order_time TIMESTAMP, more STRING"
 
 
+POSITIONS = ("--transform", "support.transforms:positions")
 GROWN = ("--transform", "support.transforms:grown")
 OLD = "s STRUCT<a: {0}, z: STRING>, l ARRAY<STRUCT<a: {0}>>, m MAP<STRING, STRUCT<a: {0}>>, n {0}"
 NEW = ["s.b", "l.element.b", "m.value.b", "state"]
@@ -90,3 +91,20 @@ def test_members_of_structs_keep_their_names_in_a_table_that_is_made(lake: Lake,
     assert load.run("--transform", "support.transforms:oddly_named")["code"] == 0
     [row] = lake.sql(f"SELECT DISTINCT to_json(odd) AS odd FROM {load.table}")
     assert json.loads(row["odd"]) == {"user-id": 1, "a.b": [{"$x": 2}], "@m": {"k": {"`": 3}}}
+
+
+@pytest.mark.parametrize(
+    "lake", [pytest.param(DELTA, marks=pytest.mark.nightly), ICEBERG], indirect=True, ids=lambda each: each.name
+)
+def test_a_table_of_ones_own_keeps_its_layout_and_lacks_no_column(
+    lake: Lake, loading: MakeLoading, expected: list[Position]
+) -> None:
+    load = loading(create=False)
+    assert "create=False" in load.run()["said"]
+    lake.sql(f"CREATE TABLE {load.table} ({OWN}) USING {lake.format.name} PARTITIONED BY (partition)")
+    lake.sql(added_with(load.run(*POSITIONS)["said"]))
+    assert "'key'" in load.run()["said"]
+    assert load.run(*POSITIONS)["report"]["rows_emitted"] == 90
+    assert load.positions() == expected
+    assert lake.sql(f"SELECT DISTINCT more FROM {load.table}") == [{}]
+    assert {file.parent.name for file in load.files()} == {"partition=0", "partition=1", "partition=2"}

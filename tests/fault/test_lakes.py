@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from support.applications import START
 from support.audited import audited, counted, prove
-from support.lake import Lake, Loading, MakeLoading, added_with
+from support.lake import Lake, Loading, MakeLoading
 from support.outputs import Position
 from support.plain import as_argument
 from support.ranges import whole_range
@@ -298,21 +298,6 @@ def test_a_range_is_not_loaded_again_beside_rows_that_may_be_its_own_and_say_not
     assert found["code"] == 65
     assert " 90 " in found["said"]
     assert load.positions() == expected
-
-
-@of(pytest.param(DELTA, marks=pytest.mark.nightly), ICEBERG)
-def test_a_table_of_ones_own_keeps_its_layout_and_lacks_no_column(
-    lake: Lake, loading: MakeLoading, expected: list[Position]
-) -> None:
-    load = loading(create=False)
-    assert "create=False" in load.run()["said"]
-    lake.sql(f"CREATE TABLE {load.table} ({OWN}) USING {lake.format.name} PARTITIONED BY (partition)")
-    lake.sql(added_with(load.run(*POSITIONS)["said"]))
-    assert "'key'" in load.run()["said"]
-    assert load.run(*POSITIONS)["report"]["rows_emitted"] == 90
-    assert load.positions() == expected
-    assert lake.sql(f"SELECT DISTINCT more FROM {load.table}") == [{}]
-    assert {file.parent.name for file in load.files()} == {"partition=0", "partition=1", "partition=2"}
 
 
 def now_ms(hours: float = 0) -> int:
