@@ -7,7 +7,7 @@ A record without a value is a tombstone: the row of its key is gone.
 
 import json
 import logging
-from base64 import b64encode
+from base64 import b64encode, urlsafe_b64encode
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -214,7 +214,8 @@ def _placeholders(rows: dict[str, Any], gone: Any, unavailable: str) -> Iterator
     """Where a value stayed as it was, and a placeholder stands for it, which depends on the type."""
     data = unavailable.encode()
     named = UUID(bytes=md5(data, usedforsecurity=False).digest(), version=3)
-    texts = [unavailable, b64encode(data).decode(), json.dumps({unavailable: unavailable}, separators=(",", ":"))]
+    texts = [unavailable, b64encode(data).decode(), urlsafe_b64encode(data).decode(), data.hex()]
+    texts.append(json.dumps({unavailable: unavailable}, separators=(",", ":")))
     marks = {*texts, str(named), data, *(text.encode() for text in texts)}
     for name, column in rows.items():
         yield (

@@ -113,6 +113,13 @@ def test_a_placeholder_of_ones_own_is_looked_for_in_its_place():
     assert ([row["name"] for row in found], [each["offset"] for each in bad]) == (["x"], [ord("?")])
 
 
+@pytest.mark.parametrize("text", ["3f3e3f", "Pz4/", "Pz4_"])
+def test_a_placeholder_of_binary_data_is_known_in_each_mode_of_the_connector(text):
+    given = [of_table({"id": 1}, {"op": "u", "after": {"id": 1, "name": text}})]
+    found, bad = made(given, ENVELOPE, unwrap=lambda batch: unwrap(batch, unavailable="?>?"))
+    assert ([row["name"] for row in found], len(bad)) == ([], 1)
+
+
 def test_a_table_without_a_key_says_in_before_which_row_is_gone():
     found, bad = made(events("whole", "public.nokey"), ENVELOPE)
     assert told(found) == [(0, 1, "snap"), (1, 1, "x"), (2, 1, "gone")]
