@@ -65,7 +65,15 @@ Guarantee = Literal["at_least_once", "exactly_once"]
 NewColumns = Literal["add", "ignore", "fail"]
 """What becomes of a column of the rows that their table lacks."""
 
-_OF_SPARK: Final = ("mergeschema", "merge-schema")
+_OTHERWISE: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("mergeschema", "merge-schema"), "set new_columns='add' instead"),
+    **dict.fromkeys(("branch", "replacewhere"), "batches are only added, to the table's main branch: leave it out"),
+    **dict.fromkeys(
+        ("txnappid", "txnversion", "usermetadata", "snapshot-property.orderedkafka"),
+        "by it a batch is known: leave it out",
+    ),
+}
+"""Options of a write that a load has no use for, and why."""
 
 OPTIONS_VARIABLE = "ORDEREDKAFKA_OPTIONS"
 """The environment variable with more options of an application, secrets among them: a JSON object."""
@@ -464,8 +472,8 @@ def _check_layout(output: Any, fits: Callable[["re.Match[str]"], bool], known: s
     if output.new_columns not in get_args(NewColumns):
         raise SettingError(f"{output.of}: new_columns must be 'add', 'ignore' or 'fail', found {output.new_columns!r}")
     for name in output.options:
-        if name.lower() in _OF_SPARK:
-            raise SettingError(f"{output.of}: instead of {name}={output.options[name]!r}, set new_columns='add'")
+        if name.lower() in _OTHERWISE:
+            raise SettingError(f"{output.of}: no {name}={output.options[name]!r}: {_OTHERWISE[name.lower()]}")
     for each in output.partition_by or ():
         found = _PARTITION.fullmatch(each)
         if found is None or not fits(found):

@@ -476,3 +476,12 @@ def test_the_sort_order_that_a_table_has_of_its_own_wins(lake: Lake, loading: Ma
     offsets = [[offset for *_, offset in rows] for rows in load.files().values()]
     assert len(offsets) == 2
     assert offsets == [sorted(each, reverse=True) for each in offsets]
+
+
+@of(ICEBERG)
+def test_a_session_that_writes_apart_from_main_is_refused(lake: Lake, loading: MakeLoading) -> None:
+    load = loading(properties={"write.wap.enabled": "true"})
+    lake.sql("SET spark.wap.branch = audit")
+    refused = load.run()
+    lake.sql("RESET spark.wap.branch")
+    assert (refused["code"], "spark.wap.branch" in refused["said"], load.positions()) == (2, True, []), refused["said"]

@@ -160,6 +160,9 @@ ADDED: Final = ("added-records", "added-files-size", "added-data-files")
 UNBUCKETED: Final = ("boolean",)
 """The types that Iceberg has no buckets of."""
 
+APART: Final = ("spark.wap.branch", "spark.wap.id")
+"""With these settings of a session, what is written to a table that allows it is not in its main branch."""
+
 
 @dataclass(frozen=True, slots=True)
 class IcebergTable(LakeTable[IcebergOutput]):
@@ -168,6 +171,7 @@ class IcebergTable(LakeTable[IcebergOutput]):
         if not self.session.catalog.tableExists(self.name):
             by_key = [f"bucket(16, {key})" for key in self.laid_out_by(rows, UNBUCKETED)[:1]]
             self.make(rows, columns(rows), [*self.output.layout, *by_key])
+        self._check_main()
         self.check_key(rows)
         return self.settle(rows.schema)
 
@@ -203,6 +207,15 @@ class IcebergTable(LakeTable[IcebergOutput]):
         catalog, *rest = self.output.table.split(".")
         if len(rest) > 1 and self.session.conf.get(f"spark.sql.catalog.{catalog}", None) is None:
             raise SettingError(no_catalog(self.output))
+
+    def _check_main(self) -> None:
+        """`SettingError` where batches would be written to where no load looks for them."""
+        apart = [name for name in APART if self.session.conf.get(name, None)]
+        if apart and self.properties().get("write.wap.enabled", "").lower() == "true":
+            raise SettingError(
+                f"{self.output.of}: the table has write.wap.enabled, and the Spark session has {apart[0]}, so batches "
+                f"would not be in its main branch, where they are looked for: leave {apart[0]} out"
+            )
 
     def _newest(self) -> int | None:
         refs = self.sql(f"SELECT snapshot_id FROM {self.name}.refs WHERE name = 'main'").collect()  # noqa: S608
