@@ -116,9 +116,9 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
     def preview_replay(self, load: OrderedLoad, asked: tuple[Start, Start], rows: int | None = None) -> Preview:
         return preview_replay(self.config, load.terms, asked, now_ms(), rows)
 
-    def preview(self, load: OrderedLoad, store: LedgerStore | None) -> Preview:
-        """What the next run of an incremental load would load now, and why it would start or wait."""
-        return preview(self.config, load.terms, store, now_ms())
+    def preview(self, load: OrderedLoad, store: LedgerStore | None, dag: str | None = None) -> Preview:
+        """What the next run of an incremental load, in this DAG, would load now, and why it would start or wait."""
+        return preview(self.config, load.terms, store, now_ms(), dag=dag)
 
     def make_ready(
         self, topics: Sequence[str], new: NewTopics | None = None, way_out: str = HAVE_IT_CREATED

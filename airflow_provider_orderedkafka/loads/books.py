@@ -145,11 +145,7 @@ class Books:
                     f"range {range_id!r} of load {self.store.load!r} was open a moment ago, and is not any more: "
                     "another run has ended it; run again to go on from where the ledger stands"
                 )
-            raise LifecycleError(
-                f"range {range_id!r} of load {self.store.load!r} is open, but its document is gone: abandon it with "
-                f"`orderedkafka ledger abandon {self.store.load} --reason ...`; the next run plans a new range from "
-                "the ledger"
-            )
+            raise without_document(self.store.load, range_id)
         return found
 
     def book(self, range_id: str | None) -> tuple[str, Ledger | Claim]:
@@ -173,6 +169,14 @@ class Books:
             return None
         loaded = self.store.range(range_id)
         return None if loaded is None else self.store.claim(loaded.claim)
+
+
+def without_document(load: str, range_id: str) -> LifecycleError:
+    """The error for the ledger's open range, of which nothing else is known any more."""
+    return LifecycleError(
+        f"range {range_id!r} of load {load!r} is open, but its document is gone: abandon it with `orderedkafka ledger "
+        f"abandon {load} --reason ...`; the next run plans a new range from the ledger"
+    )
 
 
 def checked(store: LedgerStore, mirror: Mirror) -> Ledger | None:
@@ -296,12 +300,7 @@ def committed_by(run: str, ledger: Ledger) -> RangeStatus | None:
 def _at_home(books: Books, ledger: Ledger, home: Home | None, subscription: Subscription) -> Ledger:
     """The ledger at home where it moves; from elsewhere, a `LifecycleError` names both places."""
     dag, file = ("", "") if home is None else (home.dag, home.file)
-    if ledger.home_dag not in {None, dag or None}:
-        raise LifecycleError(
-            f"load {ledger.load!r} belongs to DAG {ledger.home_dag!r}{_of(ledger.home_file)}: DAG {dag!r}{_of(file)} "
-            "cannot load incrementally under the same name. Give the load another name; or, if the DAG was renamed, "
-            f"{_way_out(ledger, 'renamed')}"
-        )
+    check_dag(ledger, dag, file)
     if home is not None and ledger.home_file not in {"", file} and home.is_elsewhere(ledger.home_file):
         raise LifecycleError(
             f"load {ledger.load!r} of DAG {dag!r} is defined by two files, {ledger.home_file!r} and {file!r}: the "
@@ -314,6 +313,16 @@ def _at_home(books: Books, ledger: Ledger, home: Home | None, subscription: Subs
     if at_home != ledger:
         books.store.save(at_home, ledger)
     return at_home
+
+
+def check_dag(ledger: Ledger, dag: str, file: str = "") -> None:
+    """`LifecycleError` where a run of this DAG would find the ledger of another one."""
+    if ledger.home_dag not in {None, dag or None}:
+        raise LifecycleError(
+            f"load {ledger.load!r} belongs to DAG {ledger.home_dag!r}{_of(ledger.home_file)}: DAG {dag!r}{_of(file)} "
+            "cannot load incrementally under the same name. Give the load another name; or, if the DAG was renamed, "
+            f"{_way_out(ledger, 'renamed')}"
+        )
 
 
 def _of(file: str) -> str:

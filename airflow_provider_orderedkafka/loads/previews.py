@@ -1,6 +1,6 @@
 """What a run would load now, as a value: nothing is written by making it or showing it.
 
-    preview(config, terms, store, now)                 the next run of an incremental load
+    preview(config, terms, store, now, dag=)           the next run of an incremental load
     preview_replay(config, terms, asked, now, rows)    a replay from one start to another
 
 Both ask the functions that a run asks, so they say what a run would do at this moment.
@@ -30,7 +30,7 @@ from ..kafka.clients.config import KafkaConfig
 from ..kafka.clients.pools import ReadSettings
 from ..kafka.lookup.survey import Brokers, survey
 from . import ranges
-from .books import check_chosen
+from .books import check_chosen, check_dag, without_document
 from .ledger import LedgerStore
 from .mirror import GroupMirror
 from .ranges import plan_replay
@@ -135,16 +135,24 @@ class Preview:
         }
 
 
-def preview(config: KafkaConfig, terms: Terms, store: LedgerStore | None, now: int) -> Preview:
-    """What the next run of an incremental load would load; without a store, its first run."""
+def preview(
+    config: KafkaConfig, terms: Terms, store: LedgerStore | None, now: int, *, dag: str | None = None
+) -> Preview:
+    """What the next run of an incremental load, in this DAG, would load; without a store, its first run."""
     brokers = Brokers(config)
     ledger = None if store is None else store.ledger()
+    if ledger is not None and dag is not None:
+        try:
+            check_dag(ledger, dag)
+        except LifecycleError as error:
+            return _failing(terms, ledger, error)
     if store is not None and ledger is not None and ledger.open is not None:
         opened = store.range(ledger.open.range_id)
+        if opened is None:
+            return _failing(terms, ledger, without_document(terms.load, ledger.open.range_id))
         reason = f"{status_of(ledger, ledger.open.range_id).sentence}; a run would take it over, or skip while its "
         verdict = Verdict(run=True, reason=f"{reason}owner is active")
-        if opened is not None:
-            return _of_range(brokers, opened, Preview(terms.load, ledger.revision, verdict, opened))
+        return _of_range(brokers, opened, Preview(terms.load, ledger.revision, verdict, opened))
     looked_at, remarks = _with_first_looks(brokers, terms, ledger, now)
     try:
         GroupMirror.of(config, terms.load, names(terms.subscription)).is_behind(ledger)

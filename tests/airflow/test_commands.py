@@ -295,6 +295,10 @@ def test_a_plan_says_what_the_next_run_would_load_and_writes_nothing(bench, ledg
     assert cli.main(["plan", dag.fileloc]) == 0
     assert opened.open.range_id in capsys.readouterr().out
     assert ledger_of(bench.load) == opened
+    file = Path(dag.fileloc)
+    file.write_text(file.read_text().replace(f"with DAG('{bench.load}", f"with DAG('renamed-{bench.load}"))
+    assert cli.main(["plan", dag.fileloc]) == 65
+    assert f"'renamed-{bench.load}'" in capsys.readouterr().out
 
 
 def test_an_audit_of_a_dag_finds_the_load_s_ranges_where_its_tasks_leave_their_reports(bench, ledger_of, capsys):

@@ -154,3 +154,24 @@ def test_a_run_that_would_find_a_mirror_of_more_than_its_ledger_has_would_fail(c
         found = preview(config, load.terms, kept, NOW)
         assert not found.to_json()["starts"]
         assert f"orderedkafka ledger restore {load.name} " in found.text
+
+
+def test_a_run_that_would_find_a_ledger_of_another_dag_would_fail(config, topics, records, store_at):
+    topic = topics.create()
+    records.produce(topic, some(40))
+    load = load_of(topic)
+    store = store_at(load, 0)
+    assert "'d'" in str(preview(config, load.terms, store, NOW, dag="another").error)
+    for dag in ("d", None):
+        assert preview(config, load.terms, store, NOW, dag=dag).to_json()["starts"]
+
+
+def test_a_run_that_would_find_an_open_range_without_its_document_would_fail(config, topics, records, store_at):
+    topic = topics.create()
+    records.produce(topic, some(40))
+    load = load_of(topic)
+    store = store_at(load, 0)
+    store.save(lifecycle.opened(store.ledger(), "lost", "d/r"), store.ledger())
+    found = preview(config, load.terms, store, NOW)
+    assert not found.to_json()["starts"]
+    assert "orderedkafka ledger abandon orders" in str(found.error)

@@ -39,19 +39,20 @@ def run(arguments: argparse.Namespace) -> int:
         load, tasks = defined_in(arguments.dag_file, arguments.load)
         if arguments.start is None:
             _check_incremental(load, tasks)
-        found = _preview(load, arguments.start, arguments.end)
+        found = _preview(load, tasks, arguments.start, arguments.end)
     print(json.dumps(found.to_json()) if arguments.json else found.text)
     return 0 if found.error is None else exit_code(found.error)
 
 
-def _preview(load: OrderedLoad, start: str | None, end: str | None) -> "Preview":
+def _preview(load: OrderedLoad, tasks: Iterable[Any], start: str | None, end: str | None) -> "Preview":
     from ...hooks.ordered_kafka import OrderedKafkaHook
 
     hook = OrderedKafkaHook(load.kafka_conn_id)
     if start is None and end is not None:
         raise SettingError("--end is where a replay ends: name its --start, too")
     if start is None:
-        return hook.preview(load, _store(load))
+        dags = {task.dag_id for task in tasks if getattr(task, "mode", "") == "incremental"}
+        return hook.preview(load, _store(load), dags.pop() if len(dags) == 1 else None)
     return hook.preview_replay(load, (parse_start(start, "--start"), parse_start(end or "latest", "--end")))
 
 
