@@ -186,7 +186,7 @@ def rewound_place(ledger: Ledger, offsets: Offsets, topics: Mapping[str, str] = 
 def restore(
     store: LedgerStore, mirror: Mirror, person: Person, mirrored: Mirrored | None, topics: Mapping[str, str]
 ) -> Ledger:
-    """Restore the ledger from its mirror. A newer open range is given up."""
+    """Restore the ledger from its mirror; `LifecycleError` if it is ahead of that. A newer open range is given up."""
     if mirrored is None:
         raise LifecycleError(f"load {store.load!r} has no mirror: there is nothing to restore its ledger from")
     if not mirrored.whole:
@@ -199,6 +199,11 @@ def restore(
     before = store.ledger()
     if before is not None and before.open is not None and person.is_active(before.open.owner):
         raise LifecycleError(_owned(store.load, before.open))
+    if before is not None and before.instance == mirrored.instance and before.revision > mirrored.revision:
+        raise LifecycleError(
+            f"the ledger of load {store.load!r} is at revision {before.revision}, its mirror at {mirrored.revision}: "
+            "nothing is lost, and the next run brings the mirror up to date; to go back, rewind the ledger"
+        )
     if before is not None and before.reached is not None and mirrored.reached is None:
         raise LifecycleError(
             f"load {store.load!r} makes upserts, and its mirror does not say how far its table has come: restore the "
@@ -210,15 +215,14 @@ def restore(
     if base.open is not None:
         base = lifecycle.abandoned(base, person.name, person.reason, person.now)
     revision = max(base.revision, mirrored.revision)
-    further = base if base.revision > mirrored.revision and base.instance == mirrored.instance else mirrored
     found = replace(
         base,
         instance=mirrored.instance,
         revision=revision,
-        place=further.place.updated(mirrored.place),  # with what was added since
+        place=mirrored.place,
         topics={**topics, **base.topics},
-        reached=further.reached,
-        begun=further.begun,
+        reached=mirrored.reached,
+        begun=mirrored.begun,
         rows_emitted=mirrored.rows,
         dead_letters=mirrored.dead_letters,
     )

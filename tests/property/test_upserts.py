@@ -23,6 +23,7 @@ from airflow_provider_orderedkafka.core.notation.starts import Explicit
 from airflow_provider_orderedkafka.core.notation.subscriptions import Named
 from airflow_provider_orderedkafka.core.order.cuts import Span
 from airflow_provider_orderedkafka.core.order.positions import Offsets, Position, TopicPartition
+from airflow_provider_orderedkafka.errors import LifecycleError
 from airflow_provider_orderedkafka.job import Job, Rows
 from airflow_provider_orderedkafka.loads import ledger_operations as operations
 from airflow_provider_orderedkafka.loads import loading, mirror, ranges, resolving
@@ -208,6 +209,10 @@ class World:
         if how == "fallen back":
             self.store.save(self.ledgers[number % len(self.ledgers)], ledger)
         found = mirrored[-1 - number % len(mirrored) if how == "as it is" else -1]
+        if how == "as it is" and found.revision < ledger.revision:
+            with pytest.raises(LifecycleError):
+                operations.restore(self.store, self, self.person, found, dict(ledger.topics))
+            return
         operations.restore(self.store, self, self.person, found, dict(ledger.topics))
         self.truth, self.last = self.come_to[self.reached]
         self.looked()

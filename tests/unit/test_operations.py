@@ -233,6 +233,15 @@ def test_a_range_that_was_opened_while_a_person_was_asked_is_not_given_up_for_th
     assert store.ledger().open.range_id == "r2"
 
 
+def test_a_ledger_that_moved_while_a_person_was_asked_is_not_taken_back_to_the_mirror_that_was_shown(store):
+    before, mirror = store.ledger(), MirrorByHand()
+    mirror.write(before)
+    store.save(replace(before, revision=1, place=before.place.with_offsets(Offsets({FIRST: 55}))), before)
+    with pytest.raises(LifecycleError, match="revision 1"):
+        ledger_operations.restore(store, mirror, PERSON, mirror.shown, before.topics)
+    assert dict(store.ledger().place.offsets) == {FIRST: 55}
+
+
 def test_a_mirror_of_which_a_part_is_missing_restores_nothing_and_a_way_out_is_said_that_needs_no_ledger(store):
     world = World(DictStore())
     world.mirror.write(store.ledger())
