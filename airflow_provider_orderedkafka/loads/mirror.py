@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 from ..core.codec import canonical
 from ..core.documents import Ledger
 from ..core.notation.subscriptions import Matching, Named
-from ..core.order.cuts import Floor, OrderTimes, Place
+from ..core.order.cuts import NO_FLOOR, Floor, OrderTimes, Place
 from ..core.order.positions import Offsets, TopicPartition
 from ..errors import LifecycleError
 
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from ..kafka.lookup.topics import GroupOffset
 
 MARK = "orderedkafka"
+
+NOBODY = ""
+"""The instance of a group in which all that a ledger may have written was overwritten."""
 
 
 def group_of(load: str) -> str:
@@ -73,6 +76,8 @@ class GroupMirror:
             return True
         if ledger is None:
             raise LifecycleError(self._without_ledger(found))
+        if found.instance == NOBODY:
+            return True
         if found.instance != ledger.instance:
             raise LifecycleError(self._of_another(found, ledger))
         if found.revision > ledger.revision:
@@ -103,11 +108,11 @@ class GroupMirror:
         return _mirrored(read_commits(self._config, self._group, asked))
 
     def _without_ledger(self, found: Mirrored) -> str:
+        has = "has commits" if found.instance == NOBODY else f"mirrors one at revision {found.revision}"
         return (
-            f"load {self._load!r} has no ledger here, but consumer group {self._group} mirrors one at "
-            f"revision {found.revision}: if the ledger was lost, restore it with `orderedkafka ledger restore "
-            f"{self._load} --reason ...`; if another Airflow loads under this name, rename the load; to start over, "
-            "delete the group"
+            f"load {self._load!r} has no ledger here, but consumer group {self._group} {has}: if the ledger was lost, "
+            f"restore it with `orderedkafka ledger restore {self._load} --reason ...`; if another Airflow loads under "
+            "this name, rename the load; to start over, delete the group"
         )
 
     def _of_another(self, found: Mirrored, ledger: Ledger) -> str:
@@ -165,9 +170,11 @@ def _reached(values: Mapping[TopicPartition, dict[str, Any]]) -> Place | None:
 
 
 def _mirrored(found: "Mapping[TopicPartition, GroupOffset]") -> Mirrored | None:
+    if not found:
+        return None
     parsed = {p: value for p, commit in found.items() if (value := _parsed(commit.metadata)) is not None}
     if not parsed:
-        return None
+        return Mirrored(NOBODY, 0, 0, Place(Offsets(), NO_FLOOR), 0, whole=False)
     newest = max(parsed.values(), key=lambda value: int(value["revision"]))
     floor = _of_floors({partition: value["floor"] for partition, value in parsed.items()})
     offsets = Offsets((partition, commit.offset) for partition, commit in found.items())

@@ -136,11 +136,12 @@ def test_a_mirror_of_many_partitions_is_written_in_portions_and_repaired_where_s
     assert (mirror.read().whole, mirror.read().revision) == (True, 1)
 
 
-def test_a_group_that_a_person_moved_is_put_back_by_the_ledger(config, load, ledger):
+@pytest.mark.parametrize("moved", [slice(1), slice(None)], ids=["in one partition", "in all"])
+def test_a_group_that_a_person_moved_is_put_back_by_the_ledger(config, load, ledger, moved):
     mirror = GroupMirror(config, load, lambda: ledger.place.offsets)
     mirror.write(at(ledger, 2))
-    partition = next(iter(ledger.place.offsets))
-    write_commits(config, group_of(load), {partition: GroupOffset(7, "")})
+    partitions = list(ledger.place.offsets)[moved]
+    write_commits(config, group_of(load), dict.fromkeys(partitions, GroupOffset(7, "")))
     with pytest.raises(LifecycleError, match=group_of(load)):
         mirror.check(None)  # nor is it taken for the group of a load that never ran
     mirror.check(at(ledger, 2))
