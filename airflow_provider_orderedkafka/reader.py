@@ -180,7 +180,8 @@ def around(
     now = _now()
     starts, ends = (resolve(Brokers(kafka), terms, end, found, now).offsets for end in (Earliest(), Latest()))
     log, latest = KafkaLog(kafka, terms.isolation), now + FUTURE_TOLERANCE
-    if not starts[here] <= offset < ends[here] or not _is_there(log, here, offset):
+    inside = starts[here] <= offset < ends[here]
+    if not inside or log.look({here: Bound(offset)}, {here: offset + 1}, LARGEST, 1)[here].offset is None:
         raise SettingError(
             f"there is no record {here.at(offset)}: it is gone, was aborted, is a transaction's marker or not written "
             f"yet; {here} has offsets from {starts[here]} on, below {ends[here]}"
@@ -211,10 +212,6 @@ def range_between(
     span = (Place(begin.asked, NO_FLOOR), Place(stop.asked, NO_FLOOR))
     name = f"{', '.join(found.ids)} from {terms.start} to {until}"
     return new_range(name, terms, "replay", found, span, now=now, reason=""), begin
-
-
-def _is_there(log: KafkaLog, partition: TopicPartition, offset: int) -> bool:
-    return log.look({partition: Bound(offset)}, {partition: offset + 1}, LARGEST, 1)[partition].offset is not None
 
 
 class Batches:
@@ -346,6 +343,8 @@ class Batches:
         place = self._first()
         while True:
             seen = self._look(place)
+            place = place.updated(Place(seen.span(place).start, place.floor))  # what is new begins here
+            self._reached = {**place.offsets, **self._reached}
             end = next_place(self._log, place, seen, self._request.terms, self._own)
             if isinstance(end, Place):
                 self.waiting, self._end = False, end.offsets
@@ -367,7 +366,6 @@ class Batches:
         start = resolve(Brokers(asked.settings.kafka), asked.terms, asked.terms.start, self._found, _now())
         for remark in start.remarks:
             _log.warning("%s", remark)
-        self._reached.update(start.offsets)
         return Place(start.offsets, NO_FLOOR)
 
     def _look(self, place: Place) -> Survey:

@@ -123,6 +123,27 @@ def test_a_partition_that_is_new_since_the_position_is_read_up_to_an_end_too(kaf
     assert [row["value"] for row in rows(read(kafka.bootstrap_servers, topic, start=stopped, end=BASE + 9))] == [b"b"]
 
 
+def test_what_a_reader_began_to_read_is_missed_by_the_next_one_before_its_first_record_came(kafka, topics, records):
+    first, joined = topics.create(), topics.create()
+    records.produce(first, [Record(b"a", BASE)])
+    with read(kafka.bootstrap_servers, first) as batches:
+        rows(batches)
+        stopped = batches.position
+    records.produce(first, [Record(b"b", BASE + 1)] * 2)
+    records.produce(joined, [Record(b"c", BASE + 9)] * 5)
+    records.delete_before(joined, {0: 1})
+    with read(kafka.bootstrap_servers, [first, joined], start=stopped, batch_bytes=1) as batches:
+        next(batches)
+        assert batches.left == 5
+        stopped = batches.position
+    records.delete_before(joined, {0: 3})
+    with pytest.raises(DataLossError, match=re.escape(f"{joined}[0]@1 is gone")):
+        rows(read(kafka.bootstrap_servers, [first, joined], start=stopped))
+    counting = read(kafka.bootstrap_servers, [first, joined], start=stopped, on_data_loss="count")
+    assert [row["value"] for row in rows(counting)] == [b"b", b"c", b"c"]
+    assert counting.lost == {joined: {0: 2}}
+
+
 def test_order_times_do_not_fall_from_one_reader_to_the_next(kafka, topics, records):
     topic = topics.create()
     records.produce(topic, [Record(b"a", BASE + 100)])
