@@ -32,6 +32,7 @@ SIMPLE: Final = {
     "boolean": pa.bool_(),
     "null": pa.null(),
 }
+OF_VALUES: Final = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
 FORMATS: Final = {"date-time": pa.timestamp("us", "UTC"), "date": pa.date32()}
 DEEPEST: Final = 100
 
@@ -66,7 +67,7 @@ def _type(schema: Any, root: Any, path: str, depth: int) -> Any:
 
 
 def _kind(schema: dict[str, Any], path: str) -> str:
-    given = schema.get("type", "object" if "properties" in schema else "string" if "enum" in schema else None)
+    given = schema.get("type", "object" if "properties" in schema else _kinds_of(schema.get("enum", ())))
     kinds = [kind for kind in (given if isinstance(given, list) else [given]) if kind != "null"]
     if set(kinds) == {"integer", "number"}:
         return "number"
@@ -76,6 +77,11 @@ def _kind(schema: dict[str, Any], path: str) -> str:
             "one type other than null"
         )
     return str(kinds[0])
+
+
+def _kinds_of(values: Any) -> list[str] | None:
+    """The types of the only values that there may be."""
+    return sorted({OF_VALUES.get(type(value), "a list or an object") for value in values}) or None
 
 
 def _resolved(schema: Any, root: Any, path: str) -> dict[str, Any]:
@@ -90,6 +96,7 @@ def _resolved(schema: Any, root: Any, path: str) -> dict[str, Any]:
             raise SettingError(f"the JSON Schema refers to {schema['$ref']!r}: only references within it are followed")
         schema = root
         for name in names[1:]:
+            name = name.replace("~1", "/").replace("~0", "~")  # noqa: PLW2901 - as JSON Pointer writes them
             schema = schema.get(name) if isinstance(schema, dict) else None
     raise SettingError(f"the JSON Schema refers to itself at {path!r}")
 

@@ -133,12 +133,14 @@ def test_a_json_schema_describes_columns():
     found = columns_of(
         """{"type": "object", "properties": {"order": {"type": "integer"}, "amount": {"type": ["null", "number"]},
         "at": {"type": "string", "format": "date-time"}, "lines": {"type": "array", "items": {"$ref": "#/$defs/line"}},
-        "note": {"oneOf": [{"type": "null"}, {"type": "string"}]}, "state": {"enum": ["a", "b"]}},
-        "$defs": {"line": {"type": "object", "properties": {"sku": {"type": "string"}}}}}"""
+        "note": {"oneOf": [{"type": "null"}, {"type": "string"}]}, "state": {"enum": ["a", "b", null]},
+        "level": {"enum": [1, 2]}, "unit": {"$ref": "#/$defs/a~1b~01"}},
+        "$defs": {"a/b~1": {"type": "boolean"},
+        "line": {"type": "object", "properties": {"sku": {"type": "string"}}}}}"""
     )
     assert str(found) == (
         "struct<order: int64, amount: double, at: timestamp[us, tz=UTC], lines: list<item: struct<sku: string>>, "
-        "note: string, state: string>"
+        "note: string, state: string, level: int64, unit: bool>"
     )
 
 
@@ -148,6 +150,8 @@ def test_a_json_schema_describes_columns():
         ('{"type": "string"}', '{"type": "string"}'),
         ('{"type": "object"}', "''"),
         ('{"properties": {"a": {"type": ["string", "integer"]}}}', "'a' ... ['string', 'integer']"),
+        ('{"properties": {"a": {"enum": ["a", 1]}}}', "'a' ... ['integer', 'string']"),
+        ('{"properties": {"a": {"enum": [[]]}}}', "'a' ... ['a list or an object']"),
         ('{"properties": {"a": {"$ref": "#"}}}', "'a.a.a"),
         ('{"properties": {"a": {"$ref": "other.json"}}}', "'other.json'"),
         ('{"properties": {"a": {"anyOf": [{"type": "string"}, {"type": "number"}]}}}', "2 choices"),
