@@ -277,6 +277,18 @@ def test_a_store_that_cannot_tell_who_was_first_holds_a_report_of_success_all_th
     assert found.put_report(replace(done(a_range()), attempt=2)) == done(a_range())
 
 
+def test_who_is_done_deletes_nothing_in_the_folder_that_is_not_of_its_range(checkpoint: Checkpoint) -> None:
+    others = ["ledger/000000000001.json", "range-000002-a1b2.json", "range-000002-a1b2/range.json", "mine.txt"]
+    for name in others:
+        checkpoint.state.put(name, "{}")
+    checkpoint.set_up(SETUP, JOB)
+    checkpoint.put_note(NOTE)
+    checkpoint.put_report(done(a_range()))
+    checkpoint.clean()
+    assert [checkpoint.state.get(name) for name in others] == ["{}"] * len(others)
+    assert set(checkpoint.state.names()) == {"report.json", *(name.partition("/")[0] for name in others)}
+
+
 @pytest.mark.parametrize(
     "left", ["lease/000001-a.json", "notes/1.json", "counts/1.json", "report.json", "failure.json"]
 )

@@ -20,7 +20,6 @@ from ...core.checkpoint_files import (
     REPORT,
     SETUPS,
     SIGNS,
-    WORKS,
     overtaken_by,
     overtaken_file,
     proof_by,
@@ -180,17 +179,18 @@ class Checkpoint:
         self.state.delete(f"{PLAN}/{folder}")
 
     def clean(self) -> None:
-        """Delete all but the complete report, by which every other attempt ends well and cleans what is left.
+        """Delete all of the range's documents but the complete report, by which other attempts end well and clean up.
 
-        And but for works, which those read first, and for what overtaken attempts may have doubled.
+        And but for works, which those read first, and for what overtaken attempts may have doubled. What else lies in
+        the folder is not of the range: it may be a load's own, by hand, with its ledger.
 
         killed or slow         what the next attempt finds
         before the range       the report; while the holder lives, it waits for the lease, and then finds the report
         before the lease       the same: a report that is complete is looked for before a range that is missing
         after the lease        the report
         """
-        kept = {REPORT, RANGE, LEASES, WORKS, OVERTAKEN}
-        for name in (*sorted(set(self.state.names()) - kept), RANGE, LEASES):
+        passing = AFTER_THE_RANGE - {REPORT, LEASES, OVERTAKEN}
+        for name in (*sorted(passing.intersection(self.state.names())), RANGE, LEASES):
             self.state.delete(name)
 
     def _get(self, name: str, kind: type[Kind]) -> Kind | None:
