@@ -13,7 +13,8 @@ from .core.notation.spelling import meant
 from .core.notation.starts import parse_start
 from .errors import SettingError
 from .job import Job
-from .outputs import FILES, NewTopics, uri_of
+from .outputs import FILES, NewTopics
+from .storage import uri_of
 
 if TYPE_CHECKING:
     from airflow.sdk import DAG, Context, Param

@@ -16,11 +16,9 @@ from .core.notation.subscriptions import TOPIC_NAMES, is_topic_name
 from .core.order.positions import is_integer
 from .errors import SettingError
 from .load import is_absolute
-from .storage import local_path
+from .storage import uri_of
 
 BY_DAY: Final = ("days(order_time)",)
-STORES: Final = {"s3a": "s3", "s3n": "s3"}
-"""What others call them, where Hadoop has other names."""
 
 FILES: Final = ("parquet", "orc", "json", "csv", "avro")
 """The formats that are folders of files, and nothing else."""
@@ -116,14 +114,6 @@ class NewTopics:
 
 def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def uri_of(location: str) -> str:
-    """The one name of a location, of which a path and a bucket have several."""
-    if (path := local_path(location)) is not None:
-        return f"file://{path}"
-    scheme, _, rest = location.rstrip("/").partition(":")
-    return f"{STORES.get(scheme, scheme)}:{rest}"
 
 
 class _Place:

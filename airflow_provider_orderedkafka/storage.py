@@ -16,13 +16,16 @@ import secrets
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 from urllib.parse import unquote, urlsplit
 
 from .errors import OrderedKafkaError, SettingError, StateError
 
 TEMPORARY = ".partial"
 """The suffix of a document on its way; such a file is never listed and may be deleted at any time."""
+
+STORES: Final = {"s3a": "s3", "s3n": "s3"}
+"""What others call them, where Hadoop has other names."""
 
 
 class State(Protocol):
@@ -64,6 +67,14 @@ def local_path(location: str) -> Path | None:
     if parts.scheme == "file":
         return Path(unquote(parts.path))
     return None
+
+
+def uri_of(location: str) -> str:
+    """The one name of a location, of which a path and a bucket have several."""
+    if (path := local_path(location)) is not None:
+        return f"file://{path}"
+    scheme, _, rest = location.rstrip("/").partition(":")
+    return f"{STORES.get(scheme, scheme)}:{rest}"
 
 
 def join(location: str, *names: str) -> str:

@@ -18,8 +18,7 @@ from pyarrow import json as lines
 
 from ..core.commits import MARK
 from ..errors import OrderedKafkaError, SettingError
-from ..outputs import uri_of
-from ..storage import local_path
+from ..storage import local_path, uri_of
 
 PLACE: Final = ("topic", "partition", "offset")
 

@@ -11,7 +11,8 @@ from urllib.parse import urlsplit
 from ..core.documents import Report
 from ..core.status import COUNTED, AuditRow
 from ..job import Job
-from ..outputs import TableOutput, uri_of
+from ..outputs import TableOutput
+from ..storage import uri_of
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.openlineage.facet import InputDataset, OutputDataset
