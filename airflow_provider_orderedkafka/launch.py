@@ -97,6 +97,8 @@ def launched(
             f"load {load.name!r}: the operator that spark= gives must pass all of the launch's `task` on to its base, "
             f"found task id {made.task_id!r}: `lambda launch: SomeOperator(..., **launch.task)`"
         )
+    for name in ("on_failure_callback", "on_retry_callback"):  # beside those that the DAG may have for all tasks
+        setattr(made, name, [lambda context: failed_attempt(context, load, resolve), *getattr(made, name)])
     return made
 
 
@@ -141,7 +143,8 @@ def begin_attempt(context: "Context", load: OrderedLoad, resolve: str) -> None:
     ti = context["ti"]
     said, range_id = ti.xcom_pull(task_ids=resolve, key="checkpoint"), ti.xcom_pull(task_ids=resolve) or None
     if goes_on(ti):
-        _log_failure(context, str(said))
+        if why := _failure(str(said)):  # what a service says may be no more than that it failed
+            context["task"].log.error(why)
         return
     books = books_of(load.name, context, load.ledger)
     where = checked_place(books, range_id, said)
@@ -167,12 +170,21 @@ def checked_place(books: Books, range_id: str | None, where: str | None) -> str:
     return where
 
 
-def _log_failure(context: "Context", where: str) -> None:
-    """Log what the application's report says of its failure: what a service says may be no more than that it failed."""
+def failed_attempt(context: "Context", load: OrderedLoad, resolve: str) -> None:
+    """Show that the attempt failed, and why: whichever operator runs the application, it tells nothing of it."""
+    ti = context["ti"]
+    said, text = (ti.xcom_pull(task_ids=resolve, key=key) for key in ("checkpoint", "range"))
+    if said is not None and text is not None:
+        why = _failure(str(said)) or masked(str(context.get("exception") or ""))
+        status.failed(context, load, Range.from_text(text), why)
+
+
+def _failure(where: str) -> str:
+    """What the application's report says of its failure; empty if it says nothing."""
     try:
         report = read_report(where)
     except OrderedKafkaError:
-        return  # the operator itself says how it ended
-    if report is not None and report.error is not None:
-        said = f"attempt {report.attempt} of range {report.range_id!r} ended with: {masked(report.error)}"
-        context["task"].log.error(said)
+        return ""
+    if report is None or report.error is None:
+        return ""
+    return f"attempt {report.attempt} of range {report.range_id!r} ended with: {masked(report.error)}"

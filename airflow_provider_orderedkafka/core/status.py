@@ -281,8 +281,10 @@ def progressed(status: Status, updater: Updater, loaded: Range, found: Iterable[
 
 
 def failed(status: Status, updater: Updater, loaded: Range, why: str) -> Status:
-    row = replace(_row(status, updater, loaded), state="failed", ended_at=updater.now, error=_clipped(why))
-    return _with(status, row)
+    row = _row(status, updater, loaded)
+    if not row.open:  # another run has loaded it, or a person gave it up
+        return status
+    return _with(status, replace(row, state="failed", ended_at=updater.now, error=_clipped(why)))
 
 
 def done(status: Status, updater: Updater, loaded: Range, report: Report) -> Status:

@@ -67,6 +67,10 @@ def begun(context: "Context", load: OrderedLoad, loaded: Range, attempt: int) ->
     _update(context, load, status.begun, loaded, attempt)
 
 
+def failed(context: "Context", load: OrderedLoad, loaded: Range, why: str) -> None:
+    _update(context, load, status.failed, loaded, why)
+
+
 def loaded(context: "Context", load: OrderedLoad, done: Range, report: Report) -> None:
     _update(context, load, status.done, done, report)
 
@@ -105,7 +109,7 @@ class Attempt:
         self._flush()
         if error is not None:
             why = masked(str(error)) or type(error).__name__
-            _update(self._context, self._load, status.failed, self._range, why)
+            failed(self._context, self._load, self._range, why)
 
     def progress(self, found: Progress) -> None:
         """Record a progress, at once or together with a later one."""

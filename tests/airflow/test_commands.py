@@ -126,6 +126,31 @@ def test_all_loads_are_shown_with_their_lag_their_last_success_and_why_one_faile
     assert f"{bench.load}  failed" in capsys.readouterr().out
 
 
+ALARMED = """
+from pathlib import Path
+
+from airflow.providers.standard.operators.bash import BashOperator
+
+
+def alarmed(context):
+    Path({alarm!r}).touch()
+"""
+
+
+@pytest.mark.skipif(not has_asset_state(), reason="needs the state stores of Airflow 3.3")
+def test_a_load_that_another_operator_runs_is_shown_as_failed_and_its_own_alarm_goes_off(bench, tmp_path, capsys):
+    bench.write(6)
+    fails = "lambda launch: BashOperator(bash_command='exit 3', **launch.task)"
+    tasks = "{'load': {'on_failure_callback': alarmed}}"
+    more = f"spark={fails}, checkpoint='file://{tmp_path}/checkpoints', tasks={tasks}, wait='never'"
+    bench.dag(arguments=more, first=ALARMED.format(alarm=str(tmp_path / "alarm"))).test()
+    capsys.readouterr()
+    assert cli.main(["loads", "--json"]) == 0
+    (found,) = [each for each in json.loads(capsys.readouterr().out) if each["load"] == bench.load]
+    assert (found["state"], "3" in found["error"]) == ("failed", True), found
+    assert (tmp_path / "alarm").exists()
+
+
 def test_a_lost_ledger_is_taken_up_again_from_its_mirror(bench, ledger, ledger_of):
     bench.write(6)
     dag = bench.dag()
