@@ -24,7 +24,7 @@ from support.messages import naming, says
 from support.object_store import BUCKET, ObjectStore
 from support.outputs import FLAWLESS, check_rows, expected_of
 
-from airflow_provider_orderedkafka import Application, EmrServerless, KafkaOutput, OrderedLoad, Rows, SparkKubernetes
+from airflow_provider_orderedkafka import EmrServerless, KafkaOutput, OrderedLoad, SparkKubernetes
 from airflow_provider_orderedkafka.compat.airflow import dags_of_files
 from airflow_provider_orderedkafka.core.codec import unpacked
 from airflow_provider_orderedkafka.errors import SettingError
@@ -391,9 +391,6 @@ def test_code_of_another_release_is_said_before_an_attempt_is_counted(airflow_ho
         service.options(ORDERS, COPY)
     build_code(tmp_path)
     assert service.options(ORDERS, COPY)
-    mine = Job(KafkaOutput("orders-ordered"), Rows(application=Application("mine.py")))
-    with pytest.raises(SettingError, match=naming("EmrServerless ... mine.py'")):
-        service.options(ORDERS, mine)
 
 
 def test_a_transform_beside_the_dag_file_is_taken_by_the_service_from_where_it_is_said_to_be(dag_file, airflow_home):

@@ -9,9 +9,12 @@ import jsonschema
 import pytest
 from airflow.providers.apache.livy.hooks.livy import LivyHook
 from support import dataproc
+from support.messages import naming
 
-from airflow_provider_orderedkafka import services
-from airflow_provider_orderedkafka.job import bundle_name
+from airflow_provider_orderedkafka import Application, KafkaOutput, OrderedLoad, Rows, services
+from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.job import Job, bundle_name
+from airflow_provider_orderedkafka.spark.bundle import build_code
 from airflow_provider_orderedkafka.tools import cli
 
 ROOT = Path(__file__).parents[2]
@@ -149,6 +152,14 @@ def test_an_application_that_is_named_as_a_location_is_taken_from_there(there):
 def test_lineage_that_airflow_adds_to_a_run_of_glue_leaves_spark_s_settings_there():
     made = services.Glue("s3://b/c", role="r", conf={"spark.a": "1", "spark.b": "2"})(LAUNCH)
     assert made.script_args["--conf"] == "spark.a=1 --conf spark.b=2", "a run's go before those of its job"
+
+
+def test_an_application_that_is_not_there_is_said_before_an_attempt_is_counted(tmp_path):
+    build_code(tmp_path)
+    mine = Job(KafkaOutput("orders-ordered"), Rows(application=Application("mine.py")))
+    service = services.EmrServerless(f"file://{tmp_path}", application_id="a", role="r")
+    with pytest.raises(SettingError, match=naming("EmrServerless ... mine.py'")):
+        service.options(OrderedLoad("orders", topics=["orders"]), mine)
 
 
 def test_a_code_folder_may_be_a_template_with_blanks():
