@@ -123,8 +123,8 @@ def test_a_value_that_its_type_cannot_have_is_an_error_of_its_record(kind, paylo
         (order(field("v", {"type": "bytes", "logicalType": "decimal", "precision": 39})), "39 digits"),
         (order(field("v", "of-nowhere")), "of-nowhere"),
         (order(field("v", [])), "[]"),
-        (order(), "'order' has no fields"),
-        (order(field("v", ["null", {"type": "record", "name": "nothing", "fields": []}])), "'nothing' has no fields"),
+        (order(), "'order'"),
+        (order(field("v", ["null", {"type": "record", "name": "nothing", "fields": []}])), "'nothing'"),
     ],
 )
 def test_a_schema_without_columns_is_refused(text, why):

@@ -221,7 +221,7 @@ def test_a_field_that_has_two_numbers_in_one_message_is_refused(registry):
     for topic, fields in {"orders": {1: "id", 2: "note"}, "refunds": {1: "id", 5: "note"}}.items():
         file = proto({**fields, 3: "lines", 4: "tags"}, "sku")
         register(registry, b64encode(file.SerializeToString()).decode(), f"{topic}-value", "PROTOBUF")
-    with pytest.raises(SettingError, match=r"'note' is field shop\.Order\.2 .* shop\.Order\.5"):
+    with pytest.raises(SettingError, match=r"'note'.*shop\.Order\.5"):
         RecordDecoder.of(Decode(value=Protobuf(registry="r")), ["orders", "refunds"], REGISTRY)
 
 
