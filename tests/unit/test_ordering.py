@@ -6,7 +6,15 @@ import pytest
 from support.slices import slice_of, stretch
 
 from airflow_provider_orderedkafka.errors import OrderViolationError
-from airflow_provider_orderedkafka.kafka.read.columns import BatchBuilder, Columns, Ordered, Part, Payloads, arrange
+from airflow_provider_orderedkafka.kafka.read.columns import (
+    LAST_MILLISECOND,
+    BatchBuilder,
+    Columns,
+    Ordered,
+    Part,
+    Payloads,
+    arrange,
+)
 
 
 def arranged(slice_, *arrived):
@@ -50,4 +58,4 @@ def test_moments_are_microseconds_and_what_no_moment_can_show_is_the_last_one():
     part = Part(Columns(*[np.zeros(4, np.int64)] * 4), none, none, None)
     builder = BatchBuilder(two_partitions(), part, ordered)
     shown = builder.column("timestamp", slice(0, 4)).cast("int64").to_pylist()
-    assert shown == [-1_000, 0, 1_500_000, 9_223_372_036_854_775_000]
+    assert shown == [-1_000, 0, 1_500_000, LAST_MILLISECOND * 1_000]
