@@ -219,7 +219,7 @@ def restore(
         base,
         instance=mirrored.instance,
         revision=revision,
-        place=mirrored.place,
+        place=base.place.updated(mirrored.place),  # with what was added since
         topics={**topics, **base.topics},
         reached=mirrored.reached,
         begun=mirrored.begun,

@@ -214,6 +214,17 @@ def test_a_topic_that_was_added_after_a_backup_goes_on_where_the_mirror_says_onc
     assert looked().place.offsets == stood.offsets
 
 
+def test_a_topic_that_the_mirror_does_not_know_yet_stays_where_it_begins_once_the_ledger_is_restored(store):
+    world = World(store._store)
+    begins = First(Place(Offsets({RETURNS: 7}), Floor()), {"returns": "new"})
+    wanted = Named(("orders", "refunds", "returns"))
+    world.mirror.write(store.ledger())
+    mirrored = world.mirror.shown
+    added = look(world.run("d/1").books, world.mirror, lambda _: begins, wanted, home=Home("d"))
+    restored = ledger_operations.restore(store, world.mirror, PERSON, mirrored, added.topics)
+    assert restored.place.offsets == added.place.offsets
+
+
 @pytest.mark.parametrize("moves", [{}, {REFUNDS: 0}], ids=["to where it stands", "in one topic"])
 def test_a_ledger_that_moved_while_a_person_was_asked_does_not_move_as_was_shown(store, moves):
     shown = store.ledger()
