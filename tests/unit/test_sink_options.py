@@ -69,6 +69,7 @@ def test_what_spark_adds_by_itself_is_no_error():
         ({"topic": " "}, "'topic'"),
         ({"outputtopics": ","}, "'outputTopics' ... ','"),
         ({"topic": "a", "outputtopics": "b"}, "'topic' and 'outputTopics'"),
+        ({"outputtopics": "a,b", "deadlettertopic": "b"}, "'deadLetterTopic' ... 'b'"),
         ({"kafka.key.serializer": "x"}, "'kafka.key.serializer'"),
         ({"kafka.bootstrap.servers": ""}, "'kafka.bootstrap.servers'"),
     ],

@@ -246,10 +246,8 @@ class WriteSettings:
     def __post_init__(self) -> None:
         if self.range_id is not None:
             range_prefix(self.range_id)
-        if self.dead_letter_topic is not None and self.dead_letter_topic in (self.topic, *self.output_topics):
-            raise SettingError(
-                f"'deadLetterTopic' must be another topic than the output, found {self.dead_letter_topic!r} for both"
-            )
+        if self.dead_letter_topic is not None:
+            check_apart(self.dead_letter_topic, [self.topic])
 
     @property
     def partitioner(self) -> str:
@@ -265,6 +263,12 @@ class WriteSettings:
         """The topics that are known before a row is seen."""
         named = (self.topic,) if self.topic is not None else self.output_topics
         return frozenset(name for name in (*named, self.dead_letter_topic) if name is not None)
+
+
+def check_apart(letters: str | None, outputs: Iterable[str | None]) -> None:
+    """`SettingError` for dead letters among the rows, where they would be taken for these."""
+    if letters in outputs:
+        raise SettingError(f"'deadLetterTopic' must be another topic than the output, found {letters!r} for both")
 
 
 @dataclass(frozen=True, slots=True)

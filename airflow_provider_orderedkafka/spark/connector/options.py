@@ -14,7 +14,7 @@ from ...core.notation.subscriptions import Named
 from ...core.pacing import Pace, Terms
 from ...errors import SettingError
 from ...kafka.clients.config import KafkaConfig
-from ...kafka.write.settings import Column, UsePartition, WriteSettings, source_of
+from ...kafka.write.settings import Column, UsePartition, WriteSettings, check_apart, source_of
 from ...outputs import KafkaOutput
 from .option_tables import ISOLATION, SINK, SOURCE, OptionTable
 
@@ -133,6 +133,7 @@ def parse_sink_options(
             "options 'topic' and 'outputTopics' cannot be used together: the first is the topic of every row, "
             "the second lists the topics that a column 'topic' may name; leave one out"
         )
+    check_apart(values.get("deadLetterTopic"), values.get("outputTopics", ()))
     provenance = values.get("provenance")
     return WriteSettings(
         kafka,
