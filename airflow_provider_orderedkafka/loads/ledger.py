@@ -190,27 +190,25 @@ class LedgerStore:
         return self._read(Intervals, "intervals") or Intervals()
 
     def add_interval(self, times: Times, check: Callable[[Intervals], None] = lambda _: None) -> None:
-        """Add these times to those that are claimed, unless `check` raises for these; they stand after a moment."""
+        """Add these times to those that are claimed, unless `check` raises for these."""
 
         def joined(known: Intervals) -> Intervals:
             check(known)
             return known.joined(times)
 
         self._grow("intervals", Intervals(), lambda known: times in known.last, joined)
-        self.settle()
-        if times not in self.intervals().last:
-            raise self._changed("intervals")
 
     def _grow(self, key: str, none: Stored, has: Callable[[Stored], bool], grown: Callable[[Stored], Stored]) -> None:
-        """Add to a document that others add to at the same moment."""
+        """Add to a document that others add to at the same moment; what is added stands after a moment."""
         for _ in range(TRIES):
             before = self._read(type(none), key)
-            if has(before or none):
+            if not has(before or none):
+                with suppress(LedgerChangedError):
+                    self._replace(key, grown(before or none), before)
+            self.settle()
+            if has(self._read(type(none), key) or none):
                 return
-            with suppress(LedgerChangedError):
-                self._replace(key, grown(before or none), before)
-        if not has(self._read(type(none), key) or none):
-            raise self._changed(key)
+        raise self._changed(key)
 
     def memory(self, run: str) -> dict[str, dict[str, Any]]:
         """What the tasks of a run remember, where they have no other place for it."""

@@ -129,6 +129,16 @@ def test_of_two_runs_that_claim_times_which_overlap_at_the_same_moment_one_loads
     raise AssertionError("it never ended")
 
 
+def test_all_open_ranges_are_known_where_two_runs_open_theirs_at_the_same_moment(kept_in):
+    for moment in range(200):
+        store = kept_in()
+        _, cut_in = claim_both(store, (3, 1), (7, 1), moment)
+        assert len(World(store).ledger_store.open_ranges()) == 2, moment
+        if not cut_in:
+            return
+    raise AssertionError("it never ended")
+
+
 def claim_both(store, one, other, moment):
     """What two runs do of which the second cuts in after as many touches of the first, and whether it did cut in."""
     outcomes = []
