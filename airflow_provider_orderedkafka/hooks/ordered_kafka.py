@@ -11,7 +11,7 @@ from airflow.sdk import BaseHook
 
 from ..compat.airflow import connection_errors, connection_of, kafka_config, keep_from_logs
 from ..context import now_ms
-from ..core.documents import Ledger, Range
+from ..core.documents import Isolation, Ledger, Range
 from ..core.next_range import NO_BOUND, AtMost, Firsts, NothingToLoad
 from ..core.notation.spelling import counted
 from ..core.notation.starts import Start, parse_start
@@ -143,9 +143,10 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
     def topic_ids(self, topics: Sequence[str]) -> Mapping[str, str]:
         return self._discover(topics).ids
 
-    def resolve(self, start: str, topics: Sequence[str]) -> First:
+    def resolve(self, start: str, topics: Sequence[str], isolation: Isolation) -> First:
         policy, found = parse_start(start, "to"), self._discover(topics)
-        resolved = StartResolver(self._brokers, found.partitions, now_ms(), topics=found.topics).resolve(policy)
+        resolver = StartResolver(self._brokers, found.partitions, now_ms(), isolation=isolation, topics=found.topics)
+        resolved = resolver.resolve(policy)
         for remark in resolved.remarks:
             self.log.warning("%s", remark)
         return First(marked(self._brokers, Place(resolved.offsets, NO_FLOOR)), found.ids)

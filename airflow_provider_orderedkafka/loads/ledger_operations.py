@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from ..core import lifecycle
-from ..core.documents import Ledger, Open, Outcome, Range, doubts
+from ..core.documents import Isolation, Ledger, Open, Outcome, Range, doubts
 from ..core.lifecycle import status_of
 from ..core.notation.spelling import counted
 from ..core.notation.starts import Moment
@@ -157,7 +157,11 @@ def rewind(
 
 
 def place_to_go(
-    ledger: Ledger, to: str, topics: Sequence[str], resolve: Callable[[str, Sequence[str]], First]
+    store: LedgerStore,
+    ledger: Ledger,
+    to: str,
+    topics: Sequence[str],
+    resolve: Callable[[str, Sequence[str], Isolation], First],
 ) -> First:
     """Where a rewind leads, in all topics or in some; "current" stays, so that another DAG may take the load over."""
     if not to.strip():
@@ -167,9 +171,15 @@ def place_to_go(
         )
     if to.strip().lower() == CURRENT:
         return First(ledger.place, NO_TOPICS)
-    found = resolve(to, named(ledger, topics))
+    found = resolve(to, named(ledger, topics), _isolation(store, ledger))
     place = rewound_place(ledger, found.place.offsets, found.topics)
     return replace(found, place=replace(place, marks=found.place.marks))
+
+
+def _isolation(store: LedgerStore, ledger: Ledger) -> Isolation:
+    """How the load has read last: what is its end, and which offsets lie behind it, depends on that."""
+    ranges = (store.range(outcome.range_id) for outcome in reversed(ledger.outcomes) if outcome.range_id)
+    return next((loaded.isolation for loaded in ranges if loaded is not None), "read_committed")
 
 
 def rewound_place(ledger: Ledger, offsets: Offsets, topics: Mapping[str, str] = NO_TOPICS) -> Place:

@@ -81,7 +81,7 @@ class LedgerOperationsOperator(BaseOperator):
         ledger = ledger_operations.ledger_of(store)
         if self.action == "show":
             return ledger_operations.shown(ledger, ledger_operations.opened_range(store, ledger))
-        found = self._found(ledger) if self.action == "rewind" else None
+        found = self._found(store, ledger) if self.action == "rewind" else None
         preview = (
             ledger_operations.preview_of_abandon(ledger)
             if found is None
@@ -100,10 +100,10 @@ class LedgerOperationsOperator(BaseOperator):
         mirror = self._hook().mirror(self.load)
         return ledger_operations.rewind(store, mirror, person, ledger, found.place, topics=found.topics)
 
-    def _found(self, ledger: Ledger) -> First:
+    def _found(self, store: LedgerStore, ledger: Ledger) -> First:
         names = self.topics.split(",") if isinstance(self.topics, str) else self.topics
         topics = [name.strip() for name in names if name.strip()]
-        return ledger_operations.place_to_go(ledger, self.to, topics, lambda *asked: self._hook().resolve(*asked))
+        return ledger_operations.place_to_go(store, ledger, self.to, topics, lambda *asked: self._hook().resolve(*asked))
 
     def _hook(self) -> Any:
         from ..hooks.ordered_kafka import OrderedKafkaHook

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from support.messages import says
+from support.records import at
 
 from airflow_provider_orderedkafka.compat.airflow import has_asset_state
 from airflow_provider_orderedkafka.core.notation.starts import Moment
@@ -246,6 +247,18 @@ def test_a_rewind_puts_all_partitions_of_a_topic_also_where_some_were_chosen(ben
     assert len(found.place.offsets) == 3
     assert dag_of(0, 2).test().state == "success"
     assert ledger_of(bench.load).place == found.place
+
+
+def test_a_rewind_goes_by_what_its_load_reads_of_a_transaction_that_is_open(bench, records, ledger, ledger_of):
+    group = "(lambda load, **more: ordered_load(replace(load, isolation='read_uncommitted'), **more))"
+    bench.write(2)
+    with records.transaction() as transaction:
+        transaction.produce(bench.topic, at(1, 2, 3, 4))
+        assert bench.dag(group=group, first="from dataclasses import replace").test().state == "success"
+        for to, leads in (("latest", 6), (json.dumps({bench.topic: [5]}), 5)):
+            code, said = ledger("rewind", "--to", to, "--reason", "r", "--yes")
+            assert (code, said.splitlines()[-1].partition(":")[0]) == (0, "done")
+            assert list(ledger_of(bench.load).place.offsets.values()) == [leads]
 
 
 def test_a_range_whose_topic_was_created_again_is_given_up_as_the_error_advises(bench, topics, kafka, ledger_of):

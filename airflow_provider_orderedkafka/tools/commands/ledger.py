@@ -92,7 +92,7 @@ def _rewind(arguments: argparse.Namespace, store: LedgerStore) -> int:
 
     ledger = ledger_operations.ledger_of(store)
     hook = OrderedKafkaHook(arguments.kafka_conn_id)
-    found = ledger_operations.place_to_go(ledger, arguments.to, arguments.topic, hook.resolve)
+    found = ledger_operations.place_to_go(store, ledger, arguments.to, arguments.topic, hook.resolve)
     _say(arguments, ledger_operations.preview(ledger, found.place, found.topics))
     _agreed(arguments, "Move the ledger?")
     mirror, person = hook.mirror(store.load), _person(arguments)
