@@ -198,7 +198,7 @@ def cut_time(seen: Survey, terms: Terms, floor: Floor = NO_FLOOR) -> int | None:
         return None
     time = held(min(bounds)[0], seen.ends.open_since, seen.now - terms.transaction_wait)
     if floor.lowest > seen.now:
-        time = max(time, least(floor.lowest + 1, terms.end_time) or 0)
+        time = max(time, least(floor.highest + 1, terms.end_time) or 0)
     return max(time, 0)
 
 

@@ -66,6 +66,11 @@ class Floor:
         """The lowest order time that a record of any partition can get."""
         return min(self.anew.values(), default=self.time)
 
+    @property
+    def highest(self) -> int:
+        """The highest time below which a record of some partition is late."""
+        return self.time + (self.split is not None)
+
     def raised(self, time: int, split: TopicPartition | None = None) -> "Floor":
         """At least as high as this for every partition."""
         reached = Floor(time, split)
