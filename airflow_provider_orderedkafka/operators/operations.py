@@ -103,7 +103,7 @@ class LedgerOperationsOperator(BaseOperator):
     def _found(self, store: LedgerStore, ledger: Ledger) -> First:
         names = self.topics.split(",") if isinstance(self.topics, str) else self.topics
         topics = [name.strip() for name in names if name.strip()]
-        return ledger_operations.place_to_go(store, ledger, self.to, topics, lambda *asked: self._hook().resolve(*asked))
+        return ledger_operations.place_to_go(store, ledger, self.to, topics, self._hook().resolve)
 
     def _hook(self) -> Any:
         from ..hooks.ordered_kafka import OrderedKafkaHook

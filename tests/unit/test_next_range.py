@@ -75,9 +75,7 @@ def test_an_end_that_is_asked_for_is_never_too_young():
     ("grace", "open_since"), [(0, None), (30, None), (30, 60)], ids=["no grace", "a grace", "an open transaction"]
 )
 @pytest.mark.parametrize(
-    "floor",
-    [Floor(500), Floor(5_000), Floor(500, SECOND)],
-    ids=["within the tolerance", "beyond it", "inside a tie"],
+    "floor", [Floor(500), Floor(5_000), Floor(500, SECOND)], ids=["within the tolerance", "beyond it", "inside a tie"]
 )
 def test_nothing_waits_for_the_clock_to_reach_a_place_that_is_ahead_of_it(floor, grace, open_since):
     terms, place = replace(TERMS, grace=grace), Place(Offsets({FIRST: 0, SECOND: 0}), floor)
