@@ -289,10 +289,13 @@ def recounted(ledger: Ledger, report: Report) -> Ledger:
 
 
 def claim_committed(claim: Claim, loaded: Range, report: Report, run: str, now: int) -> Claim:
-    """Close an interval's or a replay's range; no ledger moves, so its revision is the one it was planned at."""
+    """Close an interval's or a replay's range; no ledger moves, so its revision is the one it was planned at.
+
+    All outcomes are kept: their number names the folder in which the range is loaded again.
+    """
     check_proof(open_of(claim), loaded, report)
     outcome = _success(loaded, report, loaded.ledger_revision, run, now)
-    return replace(claim, open=None, outcomes=_kept(claim, outcome))
+    return replace(claim, open=None, outcomes=(*claim.outcomes, outcome))
 
 
 def abandoned(book: Book, by: str, reason: str, now: int) -> Book:

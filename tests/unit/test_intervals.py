@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.interleaving import Actor, Killed, at
 from support.keeping import DictStore, FolderStore, Values
-from support.runs import MirrorByHand, World, a_range, a_report
+from support.runs import LOAD, MirrorByHand, World, a_range, a_report
 
-from airflow_provider_orderedkafka.core.documents import Claims, Times
+from airflow_provider_orderedkafka.core.documents import OUTCOMES_KEPT, Claims, Times
 from airflow_provider_orderedkafka.core.lifecycle import Action
 from airflow_provider_orderedkafka.core.order.cuts import Floor
 from airflow_provider_orderedkafka.errors import LedgerChangedError, LifecycleError
@@ -76,6 +76,17 @@ def test_what_a_range_left_is_where_it_was_loaded_when_it_was_committed_last(wor
     assert loading.committed_at(books, "/root", name) == loading.place_of("/root", name, 2)
     loaded(world, SCHEDULED, name)
     assert loading.committed_at(books, "/root", name) == f"{name}/3"
+
+
+def test_a_range_is_loaded_in_a_folder_of_its_own_however_often_it_is_loaded_again(world):
+    whole(world, SCHEDULED, 3)
+    store, key = world.ledger_store, resolving.claim_key(LOAD, "interval", (3 * HOUR, 4 * HOUR))
+    once = store.claim(key)
+    store.save(replace(once, outcomes=once.outcomes * OUTCOMES_KEPT), once, key)
+    for times in range(OUTCOMES_KEPT, OUTCOMES_KEPT + 3):
+        assert whole(world, SCHEDULED, 3, again=True) is Action.START
+        found = loading.committed_at(world.run(SCHEDULED).books, "/root", "of-scheduled-3")
+        assert found == loading.place_of("/root", "of-scheduled-3", times)
 
 
 def test_an_interval_is_loaded_by_one_of_the_runs_that_are_asked_for_its_times(world):
