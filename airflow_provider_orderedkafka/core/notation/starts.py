@@ -27,6 +27,9 @@ _LAST: Final = 253_402_300_799_999  # the end of the year 9999
 _IN_SECONDS: Final = range(10**8, 10**11)
 """Numbers that are years from 1973 on in seconds, and in milliseconds the time before there was any Kafka."""
 
+_DATES: Final = range(19_700_101, 21_000_101)
+"""Numbers that are dates without dashes, such as Airflow's `ds_nodash`, and in milliseconds a morning of 1970."""
+
 _PARTITION: Final = re.compile("0|[1-9][0-9]{0,9}")
 _SHOWN: Final = 200
 _COMMITTED: Final = "committed:"
@@ -177,6 +180,8 @@ def _check_unit(value: int, name: str) -> None:
             f"{name!r} must be in milliseconds, found {value!r}, which is {Moment(value)}: in seconds it would be "
             f"{Moment(value * 1_000)}"
         )
+    if value in _DATES:
+        raise SettingError(f"{name!r} must be {_MOMENT}, found {value!r}, which is {Moment(value)}")
 
 
 def _hint(value: object) -> str:
