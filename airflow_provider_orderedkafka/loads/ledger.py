@@ -138,15 +138,18 @@ class LedgerStore:
 
     def add_job(self, job: Job) -> None:
         """Store a job, before a range points at it; forget those that none of the kept ranges can have."""
-        keys = (self._read(Jobs, "jobs") or Jobs()).keys
+        before = self._read(Jobs, "jobs")
+        keys = (before or Jobs()).keys
         if keys[-1:] == (job.key,):
             return
         if job.key not in keys:
-            self._write(f"job/{job.key}", job.to_text())
+            with suppress(LedgerChangedError):  # by another run with the same job
+                self._write(f"job/{job.key}", job.to_text())
         keys = (*(each for each in keys if each != job.key), job.key)
-        self._write("jobs", Jobs(keys[-JOBS_KEPT:]).to_text())
-        for key in keys[:-JOBS_KEPT]:
-            self._remove(f"job/{key}")
+        with suppress(LedgerChangedError):  # a job that another run's list lacks is kept for ever
+            self._replace("jobs", Jobs(keys[-JOBS_KEPT:]), before)
+            for key in keys[:-JOBS_KEPT]:
+                self._remove(f"job/{key}")
 
     def claim(self, key: str) -> Claim | None:
         return self._read(Claim, f"claim/{key}")

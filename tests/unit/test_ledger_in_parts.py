@@ -8,8 +8,10 @@ from support.keeping import Values
 from support.runs import MirrorByHand
 
 from airflow_provider_orderedkafka.errors import DocumentError, LedgerChangedError
+from airflow_provider_orderedkafka.job import Job
 from airflow_provider_orderedkafka.loads.ledger import LedgerStore
 from airflow_provider_orderedkafka.loads.ledger_operations import Person, restore
+from airflow_provider_orderedkafka.outputs import KafkaOutput
 
 NEXT = replace(LEDGER, revision=LEDGER.revision + 1)
 
@@ -32,6 +34,14 @@ def test_a_document_that_is_replaced_leaves_no_part_behind(store, values):
     assert store.ledger() == NEXT
     assert set(values) - before
     assert {"ledger", *values["ledger"]["parts"]} == set(values)
+
+
+def test_a_list_of_jobs_leaves_no_part_behind_either(store, values):
+    before = set(values)
+    for number in range(3 * PART // 16):
+        store.add_job(Job(KafkaOutput(f"orders-{number}")))
+    left = {key for key in set(values) - before if not key.startswith("job/")}
+    assert {"jobs", *values["jobs"]["parts"]} == left
 
 
 def test_one_that_another_step_has_replaced_stays_with_all_its_parts(store, values):

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from support.interleaving import Killed, at
+from support.interleaving import Actor, Killed, at
 from support.keeping import DictStore, FolderStore
 from support.runs import MirrorByHand, Values, World, a_range, a_report
 
@@ -11,8 +11,10 @@ from airflow_provider_orderedkafka.core.documents import Claim, Open
 from airflow_provider_orderedkafka.core.lifecycle import Action
 from airflow_provider_orderedkafka.core.next_range import NothingToLoad
 from airflow_provider_orderedkafka.errors import LifecycleError
+from airflow_provider_orderedkafka.job import Job
 from airflow_provider_orderedkafka.loads import loading, resolving
 from airflow_provider_orderedkafka.loads.resolving import RANGE_KEY
+from airflow_provider_orderedkafka.outputs import KafkaOutput
 
 
 @pytest.fixture(params=[DictStore, FolderStore], ids=["in Airflow", "in a folder"])
@@ -216,6 +218,23 @@ def test_two_commits_at_the_same_moment_both_succeed(world):
     with at(another):
         committed(world, "one")
     assert world.ledger_store.claim("one").outcomes[-1].kind == "committed"
+
+
+@pytest.mark.parametrize("topics", [("one", "other"), ("one", "one")], ids=["different ones", "the same one"])
+def test_two_runs_may_store_their_jobs_at_the_same_moment(kept_in, topics):
+    one, other = (Job(KafkaOutput(topic)) for topic in topics)
+    for moment in range(200):
+        world = World(kept_in())
+        first = Actor(lambda world=world: world.ledger_store.add_job(one))
+        for _ in range(moment):
+            first.move()
+        if first.done:
+            return
+        world.ledger_store.add_job(other)
+        first.finish()
+        assert first.error is None, moment
+        assert [world.ledger_store.job(each.key) for each in (one, other)] == [one, other]
+    raise AssertionError("it never ended")
 
 
 def test_all_open_ranges_are_known_and_none_is_taken_for_ended_whose_document_or_books_are_gone(world):
