@@ -51,7 +51,10 @@ PART = 30_000
 """Characters of a part: at most 65,535 bytes, even if each one is escaped."""
 
 TRIES = 3
-"""How often to read a document again while another writer replaces its parts, or to add to one that others write."""
+"""How often to read a document again while another writer replaces its parts."""
+
+ROUNDS = 20
+"""How often to add to a document that others add to: in each round at least one of them is done."""
 
 SETTLE_SECONDS = 0.5
 """The time after which a concurrent write of another step is visible."""
@@ -203,7 +206,7 @@ class LedgerStore:
 
     def _grow(self, key: str, none: Stored, has: Callable[[Stored], bool], grown: Callable[[Stored], Stored]) -> None:
         """Add to a document that others add to at the same moment; what is added stands after a moment."""
-        for _ in range(TRIES):
+        for _ in range(ROUNDS):
             before = self._read(type(none), key)
             if not has(before or none):
                 with suppress(LedgerChangedError):

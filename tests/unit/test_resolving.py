@@ -7,7 +7,7 @@ from support.interleaving import Actor, Killed, at
 from support.keeping import DictStore, FolderStore
 from support.runs import MirrorByHand, Values, World, a_range, a_report
 
-from airflow_provider_orderedkafka.core.documents import Claim, Open
+from airflow_provider_orderedkafka.core.documents import Claim, Claims, Open
 from airflow_provider_orderedkafka.core.lifecycle import Action
 from airflow_provider_orderedkafka.core.next_range import NothingToLoad
 from airflow_provider_orderedkafka.errors import LifecycleError
@@ -218,6 +218,17 @@ def test_two_commits_at_the_same_moment_both_succeed(world):
     with at(another):
         committed(world, "one")
     assert world.ledger_store.claim("one").outcomes[-1].kind == "committed"
+
+
+def test_many_runs_may_name_their_claims_at_the_same_moment(kept_in):
+    world, keys = World(kept_in()), [f"claim {number}" for number in range(8)]
+    runs = [Actor(lambda key=key: world.ledger_store.name_claim(key)) for key in keys]
+    while not all(run.done for run in runs):
+        for run in runs:
+            run.move()
+    assert [run.error for run in runs] == [None] * len(runs)
+    named = Claims.from_text(world.ledger_store.text("claims"))
+    assert sorted(named.keys) == keys
 
 
 @pytest.mark.parametrize("topics", [("one", "other"), ("one", "one")], ids=["different ones", "the same one"])
