@@ -85,6 +85,11 @@ class Stood:
         times = (BASE - HOUR, BASE + HOUR)
         return ranges.plan_interval(self.kafka, self.terms, self.boundaries, times, now=lambda: NOW)
 
+    def available_now(self) -> object:
+        stream = Stream(self.options)
+        stream.fix_target()
+        return stream.after(self.batch[1], None)
+
     def load(self, loaded: Range) -> object:
         folder = self.folder / f"{loaded.id}"
         folder.mkdir()
@@ -160,6 +165,7 @@ WHO: dict[str, Callable[[Stood], object]] = {
     "what a sensor looks at": lambda stood: ranges.verdict(stood.kafka, stood.terms, stood.ledger, NOW),
     "an interval": lambda stood: stood.interval(),
     "a stream": lambda stood: Stream(stood.options).after(stood.batch[1], None),
+    "a stream that ends with what is there": lambda stood: stood.available_now(),
     "a batch of a stream that is planned again": lambda stood: Stream(stood.options).slices(*stood.batch),
 }
 

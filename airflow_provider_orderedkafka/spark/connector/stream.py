@@ -217,7 +217,7 @@ class Stream:
         self.done(at)
         if self._spent(at):
             return None
-        seen = self._fixed or self._look(at.place)
+        seen = self._look(at.place) if self._fixed is None else self._seen_from(self._fixed, at.place)
         seen.check(at.place, at.topics, self._terms.way_out)
         if seen.logs.remark:
             _log.warning("%s", seen.logs.remark)
@@ -307,6 +307,10 @@ class Stream:
                 given.planned_at, given.latest, found, Ends(given.end.offsets, Offsets()), Offsets(), fixed=True
             )
         return survey(self._kafka, self._terms, self._now(), place)
+
+    def _seen_from(self, seen: Survey, place: Place) -> Survey:
+        """The target as it was fixed, from nowhere: whether the logs are still those of the place is asked now."""
+        return replace(seen, logs=compared(self._kafka, place, place.offsets))
 
     def _enough(self, at: StreamOffset, seen: Survey) -> bool:
         """Whether there is enough for a trigger; an available-now query decides it once."""
