@@ -123,6 +123,23 @@ def test_keys_are_placed_where_the_clients_own_partitioner_puts_them(topics, rec
     assert places[0] == places[1]
 
 
+@pytest.mark.parametrize("with_keys", [True, False])
+@pytest.mark.parametrize("partitioner", ["consistent", "murmur2"])
+def test_rows_without_a_key_stay_in_the_partition_that_a_partitioner_has_for_them_though_others_are_added(
+    topics, records, to, partitioner, with_keys
+):
+    topic = topics.create(partitions=3)
+    row = batch(value=[b"v"], **{"key": [None]} if with_keys else {})
+    asked = plan_write(to(topic), columns(*row.schema.names))
+    asked = replace(asked, config={**asked.config, "partitioner": partitioner})
+    write([row], asked)
+    topics.grow(topic, 7)
+    another_process = {**asked.config, "client.id": "another"}  # a client that knows all partitions
+    write([row], replace(asked, config=another_process, partitions={topic: 3}))
+    before, after = records.read(topic)
+    assert (before.partition, before.key) == (after.partition, after.key)
+
+
 def test_where_partitions_are_kept_in_order_keys_are_placed_in_one_way_whatever_partitioner_is_set(topics, records, to):
     topic = topics.create(partitions=5)
     keys = [b"key-%d" % number for number in range(500)]

@@ -12,9 +12,10 @@ without the rows that landed completes the work:
 A row's partition is chosen here, so that it does not change while a batch is written. Kafka's client would use new
 partitions in the middle of a batch, even some that are not known yet where the batch is looked for later; here they
 count from the next batch on. A key goes where the producer's partitioner would place it among this many partitions. A
-row that names its partition keeps it. A row without a key is placed by its source: a replay places it in the same
-partition. Dead letters are placed alike. `PARTITIONERS` compute a key's partition as librdkafka does, and by `murmur2`
-as Kafka's own default does for records with a key.
+row that names its partition keeps it. A row without a key is placed by its source, so that a replay places it in the
+same partition; or like an empty key, where the partitioner does not spread them. Dead letters are placed alike.
+`PARTITIONERS` compute a key's partition as librdkafka does, and by `murmur2` as Kafka's own default does for records
+with a key.
 
 A dead letter has the row's key, value, headers and timestamp, its provenance, and the header `orderedkafka.error` with
 what was wrong. What its topic would refuse is left out: key, value and headers of a row that is too large, a timestamp
@@ -192,12 +193,14 @@ def placed(rows: Rows, given: Ints, counts: Ints, settings: WriteSettings) -> li
     if partitioner is None:
         return _as_list(given)
     ours = (given == NO_PARTITION) & (counts > 0)
-    keyed = ours & _keyed(rows, partitioner)
+    spreads = one_by_one or named.endswith("random")
+    keyed = ours & _keyed(rows, partitioner) if spreads else ours  # one that does not takes none for an empty key
+    keys = rows.keys if spreads else _with_empty(rows)
     for count in np.unique(counts[keyed]).tolist():
         here = keyed & (counts == count)
-        there = PARTITIONERS[partitioner](rows.keys, count).fill_null(NO_PARTITION).to_numpy()
+        there = PARTITIONERS[partitioner](keys, count).fill_null(NO_PARTITION).to_numpy()
         given = np.where(here, there, given)
-    if rows.source is not None and (one_by_one or named.endswith("random")):
+    if rows.source is not None and spreads:
         spread = ours & ~keyed & rows.source.known()
         turn = rows.source.offsets // (1 if one_by_one else _RUN) + rows.source.partitions
         given = np.where(spread, turn % np.maximum(counts, 1), given)
@@ -209,6 +212,10 @@ def _keyed(rows: Rows, partitioner: Partitioner) -> NDArray[np.bool_]:
         return np.zeros(len(rows), np.bool_)
     found: NDArray[np.bool_] = ~nulls(rows.keys)
     return found & (sizes(rows.keys) > 0) if partitioner == "crc32" else found  # it treats an empty key like none
+
+
+def _with_empty(rows: Rows) -> Any:
+    return pa.repeat(b"", len(rows)) if rows.keys is None else as_array(rows.keys).fill_null(b"")
 
 
 def _as_list(partitions: Ints) -> list[int]:
