@@ -315,7 +315,7 @@ def check_load(world: World, load: Load) -> None:
     ledger, rows = load.ledger(), rows_of(world, set(load.ranges))
     assert ledger is not None
     assert max(Counter(row.identity for row in rows).values(), default=1) == 1, "doubled"
-    assert ledger.rows == len(rows) or world.shape.joins
+    assert ledger.rows == len(rows)
     assert load.limit is None or len(rows) <= load.limit
     assert len(rows) == load.limit or ledger.place.offsets == Offsets(
         {p: end for p, end in world.source.ends.items() if end or p in ledger.place.offsets}
@@ -354,7 +354,7 @@ def check_counts(world: World, load: Load, loaded: Range, rows: list[Found], don
         sum(within(each, loaded.start.offsets, report.stop.offsets) for each in gone - there)
         for gone in (load.expired, load.expired | load.expiring)
     )
-    assert (report.rows_emitted, report.dead_letters) == (len(rows) - dead, dead) or world.shape.joins
+    assert (report.rows_emitted, report.dead_letters) == (len(rows) - dead, dead)
     assert report.replayed == again
     assert lost <= report.lost <= perhaps
     twice = [row for row in rows if row.source in in_letters(rows) and row.identity[1] != WHOLE_RECORD]

@@ -66,7 +66,7 @@ def is_possible(shape: Shape) -> bool:
     return not (
         (shape.routed and shape.keep_order == "partition")
         or (shape.keeps_last and (shape.compacted or shape.counts_losses))
-        or (shape.joins and (shape.limited or shape.keeps_last))  # what is written again counts for the limit
+        or (shape.joins and shape.keeps_last)
     )
 
 

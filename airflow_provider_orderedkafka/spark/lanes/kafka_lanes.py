@@ -209,8 +209,8 @@ class KafkaWriter(Writer):
             written = total(result)
         check_bad(counters.bad.total(), self.frames.making.max_bad)
         written += Written(dead_letters=counters.letters.total())
-        read = counters.tally().plus(Tally(may_be_doubled=resent.total()))
-        return read.plus(batch_tally(note, before, written))
+        again = Tally(rows_emitted=-resent.total(), may_be_doubled=resent.total())  # counted among those that landed
+        return counters.tally().plus(again).plus(batch_tally(note, before, written))
 
     def in_order(self, rows: "DataFrame", settings: WriteSettings) -> "DataFrame":
         """The rows, split among the writers so that the order that was asked for is kept."""
