@@ -13,6 +13,8 @@ from support.loop import PARTITION, Before, World, in_turn, place
 from support.messages import says
 
 from airflow_provider_orderedkafka.core.batches import Batch, Counts, Note, Planned, Tally
+from airflow_provider_orderedkafka.core.next_range import check_logs
+from airflow_provider_orderedkafka.core.order.marks import Compared
 from airflow_provider_orderedkafka.errors import (
     CredentialsError,
     DataLossError,
@@ -24,6 +26,7 @@ from airflow_provider_orderedkafka.errors import (
     UnreachableError,
 )
 from airflow_provider_orderedkafka.spark.application.batch_loop import TRIES, BatchLoop
+from airflow_provider_orderedkafka.spark.connector.stream import end_of_range
 
 
 @pytest.fixture
@@ -234,6 +237,30 @@ def test_a_batch_in_which_the_limit_ends_is_not_completed_with_other_code(world)
     assert w.writer.output.rows == before
     w.writer.setup = begun
     assert w.run().counts.total.rows_emitted == 5
+
+
+def its_code_has_changed(w: World) -> None:
+    w.writer.failures = [Killed()]
+    with pytest.raises(Killed):
+        w.run()
+    w.writer.setup = replace(w.writer.setup, code="edited since")
+    error = w.run().error
+    assert error is not None
+    raise error
+
+
+def its_log_was_truncated(w: World) -> None:
+    check_logs(w.loaded.end, Compared({PARTITION: 5}), end_of_range(w.loaded))
+
+
+@pytest.mark.parametrize("fails", [its_code_has_changed, its_log_was_truncated])
+@pytest.mark.parametrize(("kind", "of_ledger"), [("incremental", True), ("interval", False), ("replay", False)])
+def test_the_ledger_is_to_be_changed_only_for_a_range_of_its_own(world, fails, kind, of_ledger) -> None:
+    w = world(rows_left=5)
+    w.loaded = replace(w.loaded, kind=kind)
+    with pytest.raises((SettingError, DataLossError)) as raised:
+        fails(w)
+    assert ("orderedkafka ledger abandon" in str(raised.value)) is of_ledger
 
 
 def test_nothing_is_read_once_the_limit_is_spent(world) -> None:

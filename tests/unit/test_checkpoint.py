@@ -11,7 +11,7 @@ from support.loop import a_range, place
 from support.messages import naming
 
 from airflow_provider_orderedkafka.core.batches import Allotment, Counts, Note, Setup, Tally
-from airflow_provider_orderedkafka.core.documents import Range, Report
+from airflow_provider_orderedkafka.core.documents import Kind, Range, Report
 from airflow_provider_orderedkafka.core.order.positions import Offsets
 from airflow_provider_orderedkafka.decoding.formats import Decode, Json
 from airflow_provider_orderedkafka.errors import SettingError, StateError
@@ -317,6 +317,18 @@ def test_the_report_in_words_names_what_is_in_doubt() -> None:
         "1 lost to retention before they were read, at most",
     ):
         assert f"\n  {remark}\n" in said
+
+
+@pytest.mark.parametrize("rows", [None, 5], ids=["whole", "as far as the row limit goes"])
+@pytest.mark.parametrize(("kind", "goes_on"), [("incremental", True), ("interval", False), ("replay", False)])
+def test_that_a_next_range_goes_on_from_there_is_said_of_no_range_that_stands_alone(
+    kind: Kind, goes_on: bool, rows: int | None
+) -> None:
+    loaded = replace(a_range(), kind=kind, rows_left=rows)
+    counts = Counts(1, Tally(), Tally(5, 5), 1, place(5 if rows else 10), limit_reached=rows is not None)
+    assert ("next range" in report(loaded, counts, 1, 0, 1).advice) is goes_on
+    failed = report(loaded, counts, 1, 0, 1, error=SettingError("wrong"))
+    assert ("abandon" in failed.advice) is goes_on
 
 
 def test_nothing_is_noted_in_a_checkpoint_that_is_gone(checkpoint: Checkpoint) -> None:

@@ -77,8 +77,9 @@ def check_ids(topics: Mapping[str, str], planned: Mapping[str, str]) -> None:
             raise TopicChangedError(
                 f"{created_again(name, planned[name], found)}, so a range of the old one cannot be finished. Give it "
                 'up with `orderedkafka ledger abandon <load> --reason "created again"`, then begin in the new topic '
-                f'with `orderedkafka ledger rewind <load> --topic {name} --to earliest --reason "created again"`; by '
-                "hand, name a new checkpoint",
+                f'with `orderedkafka ledger rewind <load> --topic {name} --to earliest --reason "created again"`; the '
+                "ledger has nothing to do with an interval or a replay: start another replay instead; by hand, name a "
+                "new checkpoint",
                 topic=name,
             )
 

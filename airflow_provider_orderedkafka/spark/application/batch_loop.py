@@ -30,6 +30,7 @@ from ...core.batches import (
     window,
 )
 from ...core.documents import Destination, Ends, Range
+from ...core.lifecycle import way_out
 from ...core.next_range import check_bad, rows_left
 from ...core.order.cuts import Place
 from ...core.order.planning import Planner
@@ -326,9 +327,8 @@ class BatchLoop:
         if allotment.code != self._work.writer.setup.code:
             raise SettingError(
                 f"the row limit ends in batch {allotment.batch}, and the transform's code was changed after its rows "
-                "were counted. Set the code back, and run the same range again; or abandon the range with "
-                f"`orderedkafka ledger abandon {self._work.loaded.load} --reason ...` (by hand: start with a new "
-                "checkpoint), and the next range uses the new code"
+                "were counted. Set the code back, and run the same range again; or "
+                f"{way_out(self._work.loaded)} (by hand: start with a new checkpoint)"
             )
 
     def _written(self, batch: Batch) -> Tally:

@@ -9,6 +9,7 @@ from typing import Final, TextIO
 
 from ...core.batches import Counts, Note, Planned, Tally
 from ...core.documents import Ends, Range, Report, costs
+from ...core.lifecycle import way_out
 from ...core.next_range import rows_left
 from ...core.notation.secrets import masked
 from ...core.notation.spelling import counted, shown_duration
@@ -143,7 +144,7 @@ def report(
         started_at=started_at,
         ended_at=ended_at,
         error=None if error is None else masked(str(error)),
-        advice=_advice(error, spent=spent),
+        advice=_advice(loaded, error, spent=spent),
         **{each.name: getattr(total, each.name) for each in fields(total)},
         range=loaded,
         let_through=None if loaded.rows_left is None else total.rows,
@@ -164,16 +165,20 @@ def ends_before(note: Callable[[int], Note | None], batches: int) -> Ends | None
     return Ends(first.outputs, first.output_ids, first.table)
 
 
-def _advice(error: OrderedKafkaError | None, *, spent: bool) -> str:
+def _advice(loaded: Range, error: OrderedKafkaError | None, *, spent: bool) -> str:
+    alone = loaded.kind != "incremental"
+    if error is None and alone:
+        return "the row limit is reached: only a replay loads the rest" if spent else "nothing is left to load of it"
     if error is None and spent:
         return "the row limit is reached: raise it, and the next range continues where this one stopped"
     if error is None:
         return "the next range starts where this one stopped"
     if error.retryable:
         return "run the same range with the same checkpoint again: it continues where it was"
+    otherwise = way_out(loaded) if alone else "abandon the range: the rows written so far stay in the output"
     return (
         "a retry alone will fail again: first do what the error says, then run the same range with the same checkpoint "
-        "again, and it continues where it was; or abandon the range: the rows written so far stay in the output"
+        f"again, and it continues where it was; or {otherwise}"
     )
 
 

@@ -19,6 +19,7 @@ from typing import Any, Final
 from ...core.batches import SLICE_OFFSETS
 from ...core.codec import Document
 from ...core.documents import Isolation, Range
+from ...core.lifecycle import way_out
 from ...core.next_range import (
     Ends,
     NothingToLoad,
@@ -148,14 +149,14 @@ class Cluster:
 
 
 def end_of_range(loaded: Range) -> WayOut:
-    return WayOut(
-        f"the end of range {loaded.id!r}",
-        "",
-        "",
+    """What a person can do; of the load's ledger only where the range is the ledger's."""
+    of_ledger = (
         f"abandon the range with `orderedkafka ledger abandon {loaded.load} --reason truncated`, and load that, too, "
         f"with `orderedkafka ledger rewind {loaded.load} --topic {{topic}} --to '{{to}}' --reason truncated`; by hand, "
-        "start with a new checkpoint",
+        "start with a new checkpoint"
     )
+    told = of_ledger if loaded.kind == "incremental" else way_out(loaded)
+    return WayOut(f"the end of range {loaded.id!r}", "", "", told)
 
 
 def _check_cluster(loaded: Range, found: str, servers: str) -> None:
