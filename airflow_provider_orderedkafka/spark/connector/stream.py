@@ -243,7 +243,7 @@ class Stream:
         limit = self._terms.row_limit
         if limit is not None and at.rows is None:
             raise SettingError(
-                f"the stream began without a row limit, so its rows were not counted, and a limit of {limit:,} cannot "
+                f"the stream has read rows without a row limit, which were not counted, so a limit of {limit:,} cannot "
                 "apply now: start with a new checkpoint, or leave the limit out"
             )
         return limit is not None and (at.rows or 0) >= limit
