@@ -7,9 +7,10 @@ says. It fits into one value of Airflow's state store, however many partitions a
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from hashlib import sha256
 from typing import Final, Literal, NamedTuple, Self
 
-from .codec import Document
+from .codec import Document, canonical
 from .documents import Changes, Kind, Ledger, Outcome, Range, Report
 from .lifecycle import outcome_of
 from .order.cuts import Floor
@@ -124,7 +125,8 @@ class RangeRow:
 
     `begin` and `end` are the times of its cuts; `lag` is how many offsets were not loaded when it was planned. `run` is
     `<dag id>/<run id>`, `task` the task that loads it. Times of the attempt are those of the last one. `by` is who gave
-    it up, `audit` what was found when its output was read again.
+    it up, `audit` what was found when its output was read again. `replays` is a hash of what a replay loads, and where
+    to; empty where that is not known.
     """
 
     id: str
@@ -147,6 +149,7 @@ class RangeRow:
     progress: Progress | None = None
     written: tuple[BatchRow, ...] = ()
     audit: AuditRow | None = None
+    replays: str = ""
 
     @property
     def open(self) -> bool:
@@ -258,7 +261,7 @@ def planned(status: Status, updater: Updater, loaded: Range) -> Status:
     row = _row(status, updater, loaded)
     row = replace(row if row.open else _new(updater, loaded), run=updater.run)
     if loaded.kind != "incremental":
-        return _with(status, row)
+        return _with(status, replace(row, replays=_replayed(loaded, updater.output)))
     lag = _taking(status.lag, updater, loaded)
     return _with(replace(status, lag=lag), replace(row, lag=lag.offsets if row.lag is None else row.lag))
 
@@ -308,7 +311,7 @@ def committed(
     """
     row = _reported(_row(status, updater, loaded), report)
     row = replace(row, state="committed", task=row.task or task, progress=None, written=())
-    status = _with(status, row)
+    status = _with(replace(status, ranges=tuple(_replaced(each, row) for each in status.ranges)), row)
     if ledger is None:
         return status
     return replace(_with_ledger(status, ledger), lag=_after(status.lag, updater, report, left))
@@ -342,6 +345,20 @@ def _new(updater: Updater, loaded: Range) -> RangeRow:
         end=_time(loaded.end.floor),
         run=updater.run,
     )
+
+
+def _replayed(loaded: Range, output: str) -> str:
+    if loaded.kind != "replay" or not output:
+        return ""
+    facts = [loaded.start.offsets.to_json(), loaded.end.offsets.to_json(), loaded.rows_left, output]
+    return sha256(canonical(facts).encode()).hexdigest()[:16]
+
+
+def _replaced(row: RangeRow, later: RangeRow) -> RangeRow:
+    """The row of a replay that failed, once a later run has loaded the same to the same place: nobody mends it."""
+    if row.state != "failed" or not row.replays or row.replays != later.replays:
+        return row
+    return replace(row, state="abandoned", by=later.run, error=_clipped(f"loaded the same, after: {row.error}"))
 
 
 def _with(status: Status, row: RangeRow) -> Status:

@@ -189,6 +189,34 @@ def test_an_interval_leaves_lag_and_ledger_alone():
     assert status.committed(found, TELLER, interval, REPORT, None).revision is None
 
 
+AGAIN = updater(run="d/run 2", output="topic:again")
+SHORTER = Place(Offsets({FIRST: 120, SECOND: 60}), Floor(4_000))
+
+
+@pytest.mark.parametrize(
+    ("other", "to", "state"),
+    [
+        ({}, "topic:again", "abandoned"),
+        ({}, "topic:elsewhere", "failed"),
+        ({}, "", "failed"),
+        ({"end": SHORTER}, "topic:again", "failed"),
+        ({"rows_left": 5}, "topic:again", "failed"),
+        ({"kind": "interval"}, "topic:again", "failed"),
+    ],
+)
+def test_a_replay_that_failed_has_ended_once_another_run_has_loaded_the_same_to_the_same_place(other, to, state):
+    replay = replace(RANGE, kind="replay")
+    first = replace(replay, id="r0", **other)
+    before = status.failed(status.planned(begun(), updater(output=to), first), updater(output=to), first, "no room")
+    after = status.planned(before, AGAIN, replay)
+    assert [row.state for row in after.ranges if row.id == "r0"] == ["failed"]
+    report = replace(REPORT, range=replay)
+    (row,) = (row for row in status.committed(after, AGAIN, replay, report, None).ranges if row.id == "r0")
+    assert row.state == state
+    assert row.by == ("d/run 2" if state == "abandoned" else "")
+    assert "no room" in row.error
+
+
 def test_a_range_that_is_loaded_again_is_planned_again():
     committed = status.committed(begun(), TELLER, RANGE, REPORT, None)
     proved = status.audited(committed, TELLER, RANGE.id, status.AuditRow(9_000, "clean"))
