@@ -54,6 +54,7 @@ class Rows:
 
     documents: dict[str, str]
     meanwhile: Callable[[], object]
+    names: tuple[str, ...] = ("part-0",)
     columns: tuple[str, ...] = ("value",)
 
     @property
@@ -68,7 +69,7 @@ class Rows:
 
     def save(self, path: str) -> None:
         self.meanwhile()
-        self.documents[f"{path}/part-0"] = "rows"
+        self.documents |= {f"{path}/{name}": "rows" for name in self.names}
 
 
 @pytest.fixture
@@ -118,3 +119,12 @@ def test_what_is_loaded_again_replaces_what_was_there_whoever_goes_on_late(folde
     again.forget(["r1"])  # by an attempt of its own that was frozen
     folder.write(first, "later", 2)
     assert folder.listed == folder.there == ["range_id=r1-again-1/batch=1/b/part-0"]
+
+
+def test_a_manifest_lists_files_in_the_order_in_which_they_were_written_however_many_a_task_has(folder: Folder) -> None:
+    written = [f"part-{task}-07c1-c{number:03}.orc" for task in ("99999", "100000") for number in (0, 101, 999, 1000)]
+    files = folder.files()
+    rows: Any = Rows(folder.documents, lambda: None, tuple(written))
+    files.append(rows, Write("r1", 1, name_of("r1", 1, "a"), lambda: 1))
+    [manifest] = [json.loads(text) for name, text in folder.documents.items() if name.endswith(".json")]
+    assert [name.rpartition("/")[2] for name in manifest["files"]] == written

@@ -11,6 +11,7 @@ with its number as a transaction.
 
 import json
 import logging
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -78,7 +79,8 @@ class Files:
         """Write a folder, and create the manifest; delete the folder if another write has created one."""
         folder = f"{_folder(self.range_name, write.batch)}/{write.name.rpartition('/')[2]}"
         rows.write.format(self.output.format).options(**self.output.options).save(f"{self.output.path}/{folder}")
-        files = [f"{folder}/{name}" for name in self.state.names(folder) if not name.startswith(HIDDEN)]
+        names = sorted(self.state.names(folder), key=_by_numbers)
+        files = [f"{folder}/{name}" for name in names if not name.startswith(HIDDEN)]
         made = _document(write.name, files, write.count())
         self.state.create(_name(self.range_name, write.batch), made)
         found = self._manifest(write.batch)
@@ -126,6 +128,11 @@ class Files:
         """The batches in a folder of manifests, or of files."""
         found = (name.removeprefix(f"{BATCH}=").removesuffix(".json") for name in self.state.names(folder))
         return [int(each) for each in found if each.isdecimal()]
+
+
+def _by_numbers(name: str) -> list[str | int]:
+    """What names of files are sorted by: Spark numbers tasks and their files, and not always by as many digits."""
+    return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)]
 
 
 def _folder(name: str, batch: int) -> str:
