@@ -35,6 +35,10 @@ FORMATS: Final = ("parquet", "orc", "json", "avro")
 FILES: Final = tuple(f"{kind}:" for kind in FORMATS)
 """Outputs whose files have their rows in the order of the load, whatever else is kept in order."""
 
+QUARTER: Final = 900_000
+FARTHEST: Final = 56 * QUARTER
+"""By what the clocks of zones are apart from UTC, and by how much at most, in milliseconds."""
+
 COPIED: Final = ("key", "value", "headers", "timestamp", "timestampType", "late")
 
 
@@ -43,7 +47,8 @@ class Promised:
     """What the range's load has promised and reported.
 
     `emitted` are the rows that it wrote, as far as the report itself is `certain` of it. Where places `follow` each
-    other, what is kept in order goes on from each to the next one. Columns that were `left_out` are not compared.
+    other, what is kept in order goes on from each to the next one. Columns that were `left_out` are not compared. Times
+    are `by_the_clock` of wherever they were written, where the format keeps those.
     """
 
     range_id: str
@@ -55,6 +60,7 @@ class Promised:
     placed_by: PlacedBy = ""
     follow: bool = False
     left_out: tuple[str, ...] = ()
+    by_the_clock: bool = False
 
     @classmethod
     def by(cls, report: Report) -> "Promised":
@@ -71,6 +77,7 @@ class Promised:
             placed_by=to.placed_by,
             follow=in_files,
             left_out=report.columns_left_out,
+            by_the_clock=to.output.startswith("orc:"),
         )
 
 
@@ -170,6 +177,7 @@ class _Comparison:
         else:
             done.leave_open(len(rows.doubled), "several rows are of one record, without their number in it")
         self._add(done, "altered", *self._altered())
+        done.leave_open(int(self._moved.sum()), "times are those of a clock of another zone than UTC, or other ones")
         wrong, why = self._out_of_order()
         self._add(done, "out_of_order", wrong, why)
         self._add(done, "out_of_order", *self._behind_later({*wrong.tolist()}))
@@ -214,6 +222,7 @@ class _Comparison:
             stamps, last = records["timestamp"][index], self.found.columns["timestamp"][which] == LAST_MILLISECOND
             wrong["timestamp"] &= (stamps >= 0) & ~(last & (stamps > LAST_MILLISECOND))
             wrong["late"] &= self.source.exact[index]
+            wrong |= {name: wrong[name] & ~self._moved[which] for name in ("order time", "timestamp")}
         wrong |= {name: self.found.columns["other"][which] >> bit & 1 != 0 for bit, name in enumerate(NAMED)}
         if self.promised.copied:
             wrong["partition"] |= self._elsewhere(which)
@@ -225,6 +234,17 @@ class _Comparison:
             for at in np.flatnonzero(every)[: self.most].tolist()
         }
         return which[every], why
+
+    @cached_property
+    def _moved(self) -> Mask:
+        """Rows of which a time is another one only as that of another zone is."""
+        rows, records = self._rows, self.source.columns
+        moved = np.zeros(len(rows.index), bool)
+        which = np.flatnonzero(rows.regular & (rows.index >= 0) & (self.promised.copied & self.promised.by_the_clock))
+        for name in ("timestamp", "time"):
+            apart = np.abs(self.found.columns[name][which] - records[name][rows.index[which]])
+            moved[which] |= (apart > 0) & (apart <= FARTHEST) & (apart % QUARTER == 0)
+        return moved
 
     def _elsewhere(self, which: Ints) -> Mask:
         """Which of these rows should be in the partition that their record has, and are not."""

@@ -17,7 +17,7 @@ import deltalake
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from pyarrow import parquet
+from pyarrow import orc, parquet
 from support.audited import Row, Written, counted
 from support.planted import BASE, FORMATS, again, as_avro, as_lines, at, elsewhere, without, written_from
 from support.records import Record, Records
@@ -238,6 +238,17 @@ def test_a_time_that_python_does_not_have_leaves_files_of_avro_unknown(written: 
     written.load_files(lambda rows: [rows[0].but(timestamp=BASE * 1_000), *rows[1:]], kind="avro", write=as_avro)
     code, found = audit()
     assert (code, counted(found)) == (FOUND, {"unknown": ROWS})
+
+
+def test_times_of_the_clock_of_a_zone_as_orc_keeps_them_leave_it_unknown(written: Written, audit: Any) -> None:
+    def by_the_clock(rows: pa.Table, path: Path) -> None:
+        for name in ("timestamp", "order_time"):
+            there = rows.column(name).cast(pa.timestamp("us", "America/New_York"))
+            rows = rows.set_column(rows.schema.get_field_index(name), name, pc.local_timestamp(there))
+        orc.write_table(rows, path)
+
+    written.load_files(lambda rows: [rows[0].but(value=b"other"), *rows[1:]], kind="orc", write=by_the_clock)
+    assert counted(audit()[1]) == {"altered": 1, "unknown": ROWS}
 
 
 @pytest.mark.parametrize("unit", ["us", "ns"])
