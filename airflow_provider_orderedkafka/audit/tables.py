@@ -341,6 +341,13 @@ MICROSECONDS: Final = "SET datafusion.execution.parquet.coerce_int96 = 'us'"
 
 _NESTED: Final = frozenset({IDENTITY, "headers"})
 
+_OURS: Final = {name.lower(): name for name in (*COPIED, "timestampType", "headers", "late", IDENTITY)}
+
+
+def _own_name(column: str) -> str:
+    """As the rows of a load call a column of a table: to Spark, names are the same in any case."""
+    return _OURS.get(column.lower(), column)
+
 
 def _delta(lake: _Lake) -> Batches:
     if "/" not in lake.name and not lake.location:
@@ -352,18 +359,18 @@ def _delta(lake: _Lake) -> Batches:
 
         table = DeltaTable(reachable(lake.location or lake.name), version=lake.version)
         lake.check_same(table.metadata().id)
-        named, called = f"{IDENTITY}['range_id']", lake.called.replace("'", "''")
-        which = f" WHERE {named} = '{called}' OR {named} IS NULL" if called else ""
         known = pa.schema(table.schema().to_arrow())
         # What is nested is compared nowhere else, and where it has grown it cannot be read together.
-        flat = [each.name for each in known if each.name in _NESTED or not pa.types.is_nested(each.type)]
+        flat = [each.name for each in known if each.name.lower() in _NESTED or not pa.types.is_nested(each.type)]
         columns = pa.schema([known.field(name) for name in (lake.choose(known) if lake.choose else flat)])
-        names = ", ".join(f'"{name.replace(chr(34), 2 * chr(34))}"' for name in columns.names)
+        quoted = {_own_name(name): f'"{name.replace(chr(34), 2 * chr(34))}"' for name in columns.names}
+        named, called = f"{quoted.get(IDENTITY, IDENTITY)}['range_id']", lake.called.replace("'", "''")
+        which = f" WHERE {named} = '{called}' OR {named} IS NULL" if called else ""
         query = QueryBuilder()
         list(query.execute(MICROSECONDS))
-        found = query.register("rows", table).execute(f"SELECT {names} FROM rows{which}")  # noqa: S608 - quoted
+        found = query.register("rows", table).execute(f"SELECT {', '.join(quoted.values())} FROM rows{which}")  # noqa: S608 - quoted
         for batch in pa.RecordBatchReader.from_stream(found):  # without what deletion vectors have deleted
-            yield f"delta:{lake.name}", batch.select(columns.names).cast(columns)
+            yield f"delta:{lake.name}", batch.select(columns.names).cast(columns).rename_columns([*quoted])
 
 
 def _iceberg(lake: _Lake) -> Batches:
@@ -375,9 +382,9 @@ def _iceberg(lake: _Lake) -> Batches:
         named = f"{IDENTITY}.range_id"
         which = Or(EqualTo(named, lake.called), IsNull(named)) if lake.called else AlwaysTrue()
         names = lake.choose(table.schema().as_arrow()) if lake.choose else ["*"]
-        found = table.scan(row_filter=which, snapshot_id=lake.version, selected_fields=tuple(names))
+        found = table.scan(which, tuple(names), case_sensitive=False, snapshot_id=lake.version)
         for batch in found.to_arrow_batch_reader():
-            yield f"iceberg:{lake.name}", batch
+            yield f"iceberg:{lake.name}", batch.rename_columns([*map(_own_name, batch.schema.names)])
 
 
 def _folder(lake: _Lake) -> Batches:

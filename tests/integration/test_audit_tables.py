@@ -379,6 +379,14 @@ def test_a_column_that_says_other_than_its_identity_and_a_row_without_one_are_to
     assert {each["why"] for each in found["places"] if each["what"] == "altered"} == whys
 
 
+@pytest.mark.parametrize("lake", ["delta", "iceberg"])
+def test_columns_of_a_table_have_their_names_in_any_case(written: Written, audit: Any, lake: str) -> None:
+    write = LAKES[lake](written.folder)
+    written.load_table(lambda rows: write(rows.rename_columns([name.upper() for name in rows.column_names])))
+    code, found = audit()
+    assert (code, counted(found), found["ranges"][0]["rows"]) == (0, {}, ROWS)
+
+
 @pytest.mark.parametrize("kind", FORMATS)
 def test_columns_of_a_file_that_are_not_as_their_records_have_them_are_told(
     written: Written, audit: Any, kind: str
