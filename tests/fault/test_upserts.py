@@ -121,6 +121,23 @@ def test_a_key_may_have_any_name_in_any_case_and_begin_with_a_boolean(
     assert upserts.rows() == upserts.expected(records)
 
 
+@pytest.mark.parametrize("lake", [DELTA], indirect=True, ids=["delta"])
+def test_no_key_comes_in_twice_because_delta_keeps_another_value_where_it_partitions_the_table(
+    upserts: Upserts, records: Records
+) -> None:
+    records.produce(upserts.topic, changes(40, random.Random(10)))
+    upserts.output = replace(upserts.output, partition_by=("key",))
+    ended = upserts.run()
+    assert (ended["code"], "'key'" in ended["said"]) == (2, True), ended["said"]
+    upserts.output = replace(upserts.output, upsert=("name",), partition_by=("Name",))
+    upserts.transform = ("--transform", "support.transforms:named")
+    upserts.done()
+    assert upserts.rows() == upserts.expected(records)
+    records.produce(upserts.topic, [Record(b"1", START + 1_000, 0, b"")])
+    ended = upserts.run(*upserts.transform)
+    assert (ended["code"], "'name' of an upsert is null" in ended["said"]) == (65, True), ended["said"]
+
+
 def told(value: str, *keys: str, deleted: tuple[str, ...] = ()) -> list[Record]:
     """A change of each key, and deletes of some; every key stays in its partition."""
     values = {**dict.fromkeys(keys, value.encode()), **dict.fromkeys(deleted)}

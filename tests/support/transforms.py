@@ -43,6 +43,11 @@ def keyed(frame: DataFrame) -> DataFrame:
     return frame.withColumn("the-key", f.col("key")).withColumn("is_known", f.col("key").isNotNull())
 
 
+def named(frame: DataFrame) -> DataFrame:
+    """The records, with their key also as text."""
+    return frame.withColumn("name", f.col("key").cast("string"))
+
+
 def nothing(frame: DataFrame) -> DataFrame:
     """No row of any record."""
     return frame.where("offset < 0")

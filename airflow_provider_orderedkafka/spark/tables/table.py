@@ -199,6 +199,10 @@ class LakeTable(ABC, Generic[LakeOutput]):
         """Those of these columns that the table makes by itself."""
         return []
 
+    def kept(self, rows: "DataFrame") -> "DataFrame":
+        """The rows as the table keeps them: Delta makes null of an empty text in a column that partitions it."""
+        return rows
+
     def lacking(self, there: Sequence[str]) -> list[str]:
         """The columns that rows with these ones lack, and that the table does not make by itself."""
         known = {each.lower() for each in there}

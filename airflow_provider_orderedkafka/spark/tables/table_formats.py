@@ -277,20 +277,42 @@ class DeltaTable(LakeTable[DeltaOutput]):
         self._check_session()
         if self.session.conf.get(FEW_PARTITIONS, None) is None:
             self.session.conf.set(FEW_PARTITIONS, "2")
-        if not self._exists():
+        if self._exists():
+            self._check_partitions(rows, self._partitions())
+        else:
+            self._check_partitions(rows, self.output.layout)
             self._make(rows)
         self.check_key(rows)
         self._check_memory()
         return self.settle(rows.schema)
 
+    def _check_partitions(self, rows: "DataFrame", named: Sequence[str]) -> None:
+        """`SettingError` for bytes that partition the table: Delta writes them as text there, and loses most."""
+        by = {name.lower() for name in named}
+        wrong = [name for name, kind in rows.dtypes if name.lower() in by and kind == "binary"]
+        if wrong:
+            raise SettingError(
+                f"{self.output.of}: no table of Delta keeps bytes as they are in a column that partitions it, as "
+                f"{wrong[0]!r} would: leave it out of partition_by= of a new table, or make it text in a transform"
+            )
+
+    def kept(self, rows: "DataFrame") -> "DataFrame":
+        from pyspark.sql import functions as f
+
+        by = {name.lower() for name in self._partitions()}
+        texts = [name for name, kind in rows.dtypes if name.lower() in by and kind == "string"]
+        return rows.withColumns({name: f.nullif(f.col(quoted(name)), f.lit("")) for name in texts})
+
+    def _partitions(self) -> list[str]:
+        [row] = self.sql(f"DESCRIBE DETAIL {self.name}").select("partitionColumns").collect()
+        return list(row["partitionColumns"])
+
     def generated(self, names: Sequence[str]) -> list[str]:
         """Spark does not show which these are; those that `_make` makes are known by their names and as partitions."""
         there = {name.lower() for name in self.schema().names}
         found = [name for name in names if name.endswith(DAY) and name.lower().removesuffix(DAY) in there]
-        if not found:
-            return []
-        [row] = self.sql(f"DESCRIBE DETAIL {self.name}").select("partitionColumns").collect()
-        return [name for name in found if name in row["partitionColumns"]]
+        parts = self._partitions() if found else []
+        return [name for name in found if name in parts]
 
     def version(self, batch: int) -> TableVersion:  # noqa: ARG002 - as it is for every batch
         [newest] = self._described(1)

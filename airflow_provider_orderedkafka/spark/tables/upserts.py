@@ -230,7 +230,7 @@ class UpsertWriter(TableWriter):
         rows, counted = self.rows(batch, dead_letters, slices)
         columns = self.output.table.settle(rows.schema)
         with self.frames.located(batch, rows, slices), _as_many_tasks_as_it_takes(self.frames.engine.session):
-            emitted, changes = self._merged(columns.fit(rows), self.size(batch))
+            emitted, changes = self._merged(self.output.lake.kept(columns.fit(rows)), self.size(batch))
         found = replace(counted(), rows_emitted=emitted, changes=changes).plus(column_tally(columns))
         return replace(found, bytes_written=None, files_written=None)  # Spark does not say which commit is its merge
 
@@ -305,6 +305,7 @@ def _wrong(rows: "DataFrame", keys: Sequence[str]) -> RowError:
     where = TopicPartition(row[IDENTITY]["topic"], row[IDENTITY]["partition"]).at(row[IDENTITY]["offset"])
     null = next(each for each in (*keys, DELETED) if row[each] is None)
     return RowError(
-        f"{where}: the column {null!r} of an upsert is null, but a row must have its whole key, and say whether it "
-        "deletes that: leave such rows out in a transform, or fill in a value, as with coalesce()"
+        f"{where}: the column {null!r} of an upsert is null, as an empty text is in what partitions a table of Delta; "
+        "but a row must have its whole key, and say whether it deletes that: leave such rows out in a transform, or "
+        "fill in a value, as with coalesce()"
     )
