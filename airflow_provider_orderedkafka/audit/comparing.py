@@ -226,7 +226,7 @@ class _Comparison:
         wrong |= {name: self.found.columns["other"][which] >> bit & 1 != 0 for bit, name in enumerate(NAMED)}
         if self.promised.copied:
             wrong["partition"] |= self._elsewhere(which)
-        apart = {name.lower().replace("_", " ") for name in self.promised.left_out}
+        apart = {name.partition(".")[0].lower().replace("_", " ") for name in self.promised.left_out}
         wrong = {name: rows for name, rows in wrong.items() if name.lower() not in apart}
         every = np.logical_or.reduce(list(wrong.values()))
         why = {

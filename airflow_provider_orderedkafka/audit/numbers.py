@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..core.order.positions import TopicPartition
@@ -44,7 +45,9 @@ def of_headers(headers: Sequence[tuple[str, bytes | None]] | None) -> int:
 
 
 def hashed(column: Any) -> list[int]:
-    """The hash of each value of an Arrow column; text counts as its bytes."""
+    """The hash of each value of an Arrow column; text counts as its bytes, which need not be UTF-8."""
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        column = column.cast("large_binary")
     return [hash(each.encode() if isinstance(each, str) else each) for each in column.to_pylist()]
 
 

@@ -311,7 +311,7 @@ def _plain(column: pa.Array) -> list[int]:
 
 
 def _headers(column: pa.Array) -> list[int]:
-    lists = (tuple((pair["key"], pair["value"]) for pair in each or ()) for each in column.to_pylist())
+    lists = (tuple((pair.get("key"), pair.get("value")) for pair in each or ()) for each in column.to_pylist())
     return [of_headers(each) for each in lists]
 
 

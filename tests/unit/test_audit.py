@@ -8,6 +8,7 @@ from typing import Any
 
 import fastavro
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +19,7 @@ from airflow_provider_orderedkafka.audit.auditing import OfRange
 from airflow_provider_orderedkafka.audit.comparing import Compared, Found, Promised, compare
 from airflow_provider_orderedkafka.audit.files import files_of
 from airflow_provider_orderedkafka.audit.following import breaks, lost
-from airflow_provider_orderedkafka.audit.numbers import Source, in_order, records, rows
+from airflow_provider_orderedkafka.audit.numbers import Source, hashed, in_order, records, rows
 from airflow_provider_orderedkafka.core.documents import Ledger, Report
 from airflow_provider_orderedkafka.core.lifecycle import committed, opened, rewound, submitted
 from airflow_provider_orderedkafka.core.order.positions import LARGEST, TopicPartition
@@ -126,7 +127,8 @@ def test_a_row_that_differs_from_its_record_is_found_with_what_differs(name: str
     given = [replace(row, changed={name: 99}) if row == Row(1, 101) else row for row in whole()]
     done = compare(replace(COPY, keep_order="none"), source(), found(*given))
     assert [(place.what, place.record, place.why) for place in done.places] == [("altered", "b[1]@101", said)]
-    named = {"time": ["order_time"], "other": ["topic", "partition"]}.get(name, [name])
+    of = {"time": ["order_time"], "other": ["topic", "partition"], "headers": ["headers.element.value"]}
+    named = of.get(name, [name])
     left_out = replace(COPY, keep_order="none", left_out=tuple(named))
     assert told(compare(left_out, source(), found(*given))) == {}
 
@@ -439,3 +441,9 @@ def test_whatever_is_done_to_rows_they_are_clean_only_where_they_are_as_they_wer
     for each in done:
         rows = damage(rows, *each)
     assert (not told(compare(COPY, source(), found(*rows)))) == as_promised(rows)
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string()])
+def test_text_counts_as_its_bytes_whatever_they_are(kind: pa.DataType) -> None:
+    raw = pa.array([b"", "\u00e9".encode(), b"\xff", None], pa.binary())
+    assert hashed(raw.cast(kind, safe=False)) == hashed(raw) == [*map(hash, raw.to_pylist())]
