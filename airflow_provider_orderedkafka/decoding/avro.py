@@ -278,7 +278,7 @@ def _field(field: dict[str, Any], node: Node) -> Any:
     metadata = dict(node.field.metadata or {})
     if field.get("aliases"):
         metadata[ALIASES] = json.dumps(field["aliases"])
-    if field.get("default") is not None:
+    if "default" in field:
         with suppress(Exception):  # a default that is not of its type is none: older registries take any
             one = node.make([node.default(field["default"])])
             metadata[DEFAULT] = kept(converted(one, node.field, node.field, _logical))

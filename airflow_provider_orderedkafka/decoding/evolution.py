@@ -1,7 +1,7 @@
 """From what was written to the reader's columns, as Arrow columns.
 
 converted(array, writer, reader, leaf)    missing fields get their default or null, others are left out
-merged(fields)                            the field that has the fields of all
+merged(fields, given)                     the field that has the fields of all
 new_fields(writer, reader)                what a writer has and the reader's columns do not
 clashes(writer, reader)                   what has another unit there
 
@@ -12,7 +12,7 @@ of a leaf has what stands in the record: what that means, a moment or a symbol, 
 import json
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import reduce
+from functools import partial, reduce
 from itertools import accumulate
 from typing import Any, Final
 
@@ -25,9 +25,9 @@ DEFAULT: Final = b"default"
 ALIASES: Final = b"aliases"
 NUMBER: Final = b"number"
 MEANINGS: Final = b"meanings"
-"""Keys of a field's metadata: what it is where a writer did not have it, `kept`; its former names, as JSON; the
-Protobuf message that has it, with its number there; and what its values mean: a name with its parameters for each
-schema that it is of, as JSON."""
+"""Keys of a field's metadata: what it is where a writer did not have it, `kept`, for each schema that says so, and its
+former names, as JSON; the Protobuf message that has it, with its number there; and what its values mean: a name with
+its parameters for each schema that it is of, as JSON."""
 
 PLAIN: Final = [""]
 """The meaning of a value that is what is written."""
@@ -45,7 +45,7 @@ def converted(array: Any, writer: Any, reader: Any, leaf: Leaf) -> Any:
     if pa.types.is_struct(target) and pa.types.is_struct(found):
         fields = zip(target, _places(target, found), strict=True)
         children = [
-            _missing(field, len(array)) if place is None else converted(array.field(place), found[place], field, leaf)
+            _missing(field, array) if place is None else converted(array.field(place), found[place], field, leaf)
             for field, place in fields
         ]
         mask = array.is_null() if array.null_count else None
@@ -92,21 +92,40 @@ def _whole(array: Any) -> tuple[Any, Any]:
     return whole, whole.is_null() if whole.null_count else None
 
 
-def _missing(field: Any, count: int) -> Any:
-    default = _metadata(field).get(DEFAULT)
-    if default is None:
-        return pa.nulls(count, field.type)
-    batch = pa.ipc.open_stream(b64decode(default)).read_next_batch()
-    one = converted(batch.column(0), batch.schema.field(0), field, lambda array, _, own: cast(array, own.type))
-    return one.take(pa.array([0] * count, pa.int64()))
+def _missing(field: Any, array: Any) -> Any:
+    """The field of records without it; `ValueError` if its schemas have several defaults."""
+    defaults = [_default(text, field) for text in _defaults(field)]
+    if not defaults or array.null_count == len(array):
+        return pa.nulls(len(array), field.type)
+    one, *others = defaults
+    for other in others:
+        if not other.equals(one):
+            raise ValueError(
+                f"it has no {field.name!r}, whose default is {one[0]} for one topic and {other[0]} for another: give "
+                "schema= with the default that counts, or load the topics with separate loads"
+            )
+    return one.take(pa.array([0] * len(array), pa.int64()))
+
+
+def _defaults(field: Any) -> list[str | None]:
+    return list(json.loads(_metadata(field).get(DEFAULT, b"[]")))
+
+
+def _default(text: str | None, field: Any) -> Any:
+    if text is None:
+        return pa.nulls(1, field.type)
+    batch = pa.ipc.open_stream(b64decode(text)).read_next_batch()
+    return converted(batch.column(0), batch.schema.field(0), field, lambda array, _, own: cast(array, own.type))
 
 
 def kept(array: Any) -> str:
-    """The array as text that a field's metadata can have."""
+    """The one item of the array as the default that a field's metadata has."""
+    if array.null_count:
+        return json.dumps([None])
     batch, sink = pa.RecordBatch.from_arrays([array], [""]), pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as stream:
         stream.write_batch(batch)
-    return b64encode(sink.getvalue()).decode()
+    return json.dumps([b64encode(sink.getvalue()).decode()])
 
 
 def offsets(lists: Sequence[Any]) -> Any:
@@ -118,22 +137,26 @@ def mask(values: Sequence[Any]) -> Any:
     return pa.array([value is None for value in values], pa.bool_()) if None in values else None
 
 
-def merged(fields: Sequence[Any]) -> Any:
-    """The fields of all; `SettingError` if one has types that do not go together."""
-    return reduce(_both, fields)
+def merged(fields: Sequence[Any], given: Any = None) -> Any:
+    """The fields of all, with the given one's defaults; `SettingError` if one has types that do not go together."""
+    found = reduce(_both, fields)
+    return found if given is None else _both(given, found, first_counts=True)
 
 
-def _both(one: Any, other: Any) -> Any:
+def _both(one: Any, other: Any, *, first_counts: bool = False) -> Any:
     one = _with_names(one, other)
+    if not first_counts and (defaults := dict.fromkeys([*_defaults(one), *_defaults(other)])):
+        one = one.with_metadata({**_metadata(one), DEFAULT: json.dumps([*defaults])})
+    both = partial(_both, first_counts=first_counts)
     a, b = one.type, other.type
     if pa.types.is_struct(a) and pa.types.is_struct(b):
         more = {field.name: field for field in b}
-        both = [_both(field, more.pop(field.name)) if field.name in more else field for field in a]
-        return one.with_type(pa.struct([*both, *more.values()]))
+        fields = [both(field, more.pop(field.name)) if field.name in more else field for field in a]
+        return one.with_type(pa.struct([*fields, *more.values()]))
     if pa.types.is_list(a) and pa.types.is_list(b):
-        return one.with_type(pa.list_(_both(a.value_field, b.value_field)))
+        return one.with_type(pa.list_(both(a.value_field, b.value_field)))
     if pa.types.is_map(a) and pa.types.is_map(b):
-        return one.with_type(pa.map_(_both(a.key_field, b.key_field), _both(a.item_field, b.item_field)))
+        return one.with_type(pa.map_(both(a.key_field, b.key_field), both(a.item_field, b.item_field)))
     meanings = [*_meanings(one), *(each for each in _meanings(other) if each not in _meanings(one))]
     try:
         if PLAIN in meanings and any(name.startswith("time-") for name, *_ in meanings):

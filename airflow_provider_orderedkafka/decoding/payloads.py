@@ -131,8 +131,8 @@ class PayloadDecoder:
         if given is not None and form.schema_changes == "fail":
             return cls(column, _by_name(form, [given]), given.field, registry)
         subjects = (form.subject,) if form.subject else tuple(f"{topic}-{column}" for topic in sorted(topics))
-        writers, _ = _newest(form, subjects, registry)
-        return cls(column, _by_name(form, writers), merged([each.field for each in writers]), registry, subjects)
+        writers, found, _ = _newest(form, subjects, registry)
+        return cls(column, _by_name(form, writers), found, registry, subjects)
 
     def decoded(self, payloads: Any, heads: Any = None) -> tuple[Any, Errors]:
         """The payloads as an array, null where they are null or bad, and why they are bad by their index."""
@@ -242,16 +242,18 @@ class PayloadDecoder:
 def _asked(
     registry: Registry, form: Format, subjects: tuple[str, ...], _field: Any, _schema: int | str
 ) -> tuple[Any, int | None]:
-    writers, newest = _newest(form, subjects, registry)
-    return merged([each.field for each in writers]), newest
+    _, now, newest = _newest(form, subjects, registry)
+    return now, newest
 
 
-def _newest(form: Format, subjects: Sequence[str], registry: Registry) -> tuple[list[Writer], int | None]:
-    """The writers that the columns are made of, those of the newest schemas among them, and the highest id of these."""
+def _newest(form: Format, subjects: Sequence[str], registry: Registry) -> tuple[list[Writer], Any, int | None]:
+    """The writers that the columns are made of, the columns, and the highest id of the newest schemas among them."""
     given = _given(form)
     found = [registry.newest(subject, serialised=isinstance(form, Protobuf)) for subject in subjects]
-    writers = [*([given] if given else []), *(_writer(form, each) for each in found)]
-    return writers, max((each.id for each in found if each.id is not None), default=None)
+    writers = [_writer(form, each) for each in found]
+    columns = merged([each.field for each in writers], given and given.field)
+    newest = max((each.id for each in found if each.id is not None), default=None)
+    return [*([given] if given else []), *writers], columns, newest
 
 
 def _by_name(form: Format, writers: Sequence[Writer]) -> Format:

@@ -77,14 +77,62 @@ def test_a_field_that_a_record_was_written_without_has_its_default(registry, kin
 
 def test_the_default_of_one_topic_s_field_is_widened_with_the_field_of_another(registry):
     one = register(registry, V1)
-    lines = {"name": "lines", "default": [{"sku": "a"}]}
-    register(registry, order(ID, {**lines, "type": {"type": "array", "items": LINE}}))
-    more = {**LINE, "fields": [{"name": "sku", "type": "string"}, {"name": "id", "type": "long"}, NAME]}
-    register(registry, order(ID, {**lines, "default": [], "type": {"type": "array", "items": more}}), "refunds-value")
+    lines = {"name": "lines", "type": LINES, "default": [{"sku": "a"}]}
+    register(registry, order(ID, lines))
+    more = {**LINE, "fields": [{"name": "sku", "type": "string"}, {**ID, "type": "long"}, NAME]}
+    register(registry, order(ID, {"name": "lines", "type": {"type": "array", "items": more}}), "refunds-value")
     found = RecordDecoder.of(Decode(value=Avro(registry="r")), ["orders", "refunds"], REGISTRY)
     assert values(decoded(found, records([framed(one, V1, {"id": 7})]))) == [
         {"id": 7, "lines": [{"sku": "a", "id": 3, "name": None}]}
     ]
+
+
+def of_topics(registry, kinds, **given):
+    """The decoder of topics whose newest schemas have the field `new`, and what an older record without it becomes."""
+    old = register(registry, V1)
+    for topic, kind in kinds.items():
+        register(registry, order(ID, {"name": "new", **kind}), f"{topic}-value")
+    found = RecordDecoder.of(Decode(value=Avro(registry="r", **given)), sorted(kinds), REGISTRY)
+    return values(decoded(found, records([framed(old, V1, {"id": 7})])))
+
+
+TEXT = ["null", "string"]
+
+
+@pytest.mark.parametrize("default", ["a", None])
+def test_a_field_that_topics_have_other_defaults_of_is_bad_where_it_is_missing(registry, default):
+    """Which one counts is not known of a schema that may be of any topic."""
+    kinds = {"orders": {"type": TEXT, "default": default}, "refunds": {"type": TEXT, "default": "b"}}
+    with pytest.raises(RowError, match=r"'new'.*schema="):
+        of_topics(registry, kinds)
+
+
+def test_a_given_schema_says_which_default_of_several_topics_counts(registry):
+    kinds = {"orders": {"type": "string", "default": "a"}, "refunds": {"type": "string", "default": "b"}}
+    given = order({"name": "new", "type": "string", "default": "mine"})
+    assert of_topics(registry, kinds, schema=given) == [{"new": "mine", "id": 7}]
+
+
+@pytest.mark.parametrize("first", ["orders", "refunds"])
+def test_the_default_that_one_topic_says_and_the_same_one_in_another_type_count(registry, first):
+    default = {"type": "int", "default": 5}
+    kinds = {first: {"type": "long"}, "orders": {"type": "int"}, "refunds": {"type": "int"}, "third": default}
+    assert of_topics(registry, kinds) == [{"id": 7, "new": 5}]
+
+
+def test_where_no_record_lacks_it_the_other_default_of_a_field_is_none_of_them(registry):
+    line = {**LINE, "fields": [{"name": "sku", "type": "string"}]}
+    old = order({"name": "lines", "type": {"type": "array", "items": line}}, {"name": "line", "type": ["null", "line"]})
+    number = register(registry, old)
+    for topic in ("orders", "refunds"):
+        more = {**LINE, "fields": [*line["fields"], {"name": "at", "type": "string", "default": topic}]}
+        new = order(
+            {"name": "lines", "type": {"type": "array", "items": more}}, {"name": "line", "type": ["null", "line"]}
+        )
+        register(registry, new, f"{topic}-value")
+    found = RecordDecoder.of(Decode(value=Avro(registry="r")), ["orders", "refunds"], REGISTRY)
+    row = {"lines": [], "line": None}
+    assert values(decoded(found, records([framed(number, old, row)]))) == [row]
 
 
 def test_the_former_names_of_a_field_are_those_of_all_topics(registry):
