@@ -129,6 +129,19 @@ def test_the_isolation_belongs_to_a_range_and_is_left_out():
 
 
 @pytest.mark.parametrize(
+    ("name", "value", "way_out"),
+    [
+        ("isolation.level", "read_uncommitted", "isolation='read_uncommitted'"),
+        ("topic.blacklist", "^x", "leave it out"),
+    ],
+)
+def test_what_a_connection_says_of_which_records_are_read_is_refused_with_the_way_out(name, value, way_out):
+    """A connection may have settings for other uses, but whoever sets this expects other records."""
+    with pytest.raises(SettingError, match=rf"'{name}'.*{way_out}"):
+        KafkaConfig.from_connection({"bootstrap.servers": "b:1", name: value})
+
+
+@pytest.mark.parametrize(
     ("name", "hint"),
     [
         ("sasl.user", "did you mean 'kafka.sasl.username'?"),
@@ -187,6 +200,7 @@ def test_what_a_connection_says_for_other_uses_is_left_out():
     extra = {
         "bootstrap.servers": "b:1",
         "group.id": "theirs",
+        "isolation.level": "read_committed",  # as it is anyway
         "auto.offset.reset": "earliest",
         "enable.auto.commit": True,
         "error_cb": "their.function",

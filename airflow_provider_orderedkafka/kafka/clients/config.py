@@ -109,6 +109,7 @@ JAVA_ONLY: Final[dict[str, str]] = {
     **dict.fromkeys(("interceptor.classes", "max.block.ms", "metric.reporters"), "it has no counterpart; leave it out"),
 }
 
+BLACKLIST: Final = "topic.blacklist"
 _NO_GROUP: Final = "no consumer group is joined; leave it out"
 _LEDGER: Final = "progress is kept with the range, never by the consumer; leave it out"
 _COMMITS: Final = """
@@ -129,7 +130,7 @@ FIXED: Final[dict[str, str]] = {
     "allow.auto.create.topics": "reading never creates a topic; leave it out",
     "metadata.broker.list": "it is librdkafka's older name of '{p}bootstrap.servers'; set that",
     "delivery.report.only.error": "failures are always counted; leave it out",
-    "topic.blacklist": "topics are chosen by 'subscribe', 'subscribePattern' or 'assign'; leave it out",
+    BLACKLIST: "topics are chosen by 'subscribe', 'subscribePattern' or 'assign'; leave it out",
 }
 
 HARMLESS: Final[dict[str, str]] = {
@@ -148,7 +149,7 @@ PREFIX: Final = "kafka."
 RESOLVER: Final = "orderedkafka.resolver"
 SERVERS: Final = "bootstrap.servers"
 TRANSACTIONAL_ID: Final = "transactional.id"
-ISOLATION: Final = "isolation.level"
+ISOLATION, COMMITTED = "isolation.level", "read_committed"
 SHAPING: Final = {ISOLATION, "partitioner"}
 """The settings of clients that shape rows, or say where they are: all others may change between two attempts."""
 
@@ -208,7 +209,16 @@ class KafkaConfig(Mapping[str, str]):
     @classmethod
     def from_connection(cls, extra: Mapping[str, Any]) -> "KafkaConfig":
         """The settings of an Airflow connection, without those for other uses of it (`group.id`, callbacks)."""
-        given = {name: value for name, value in extra.items() if name not in FIXED and not name.endswith("_cb")}
+        given = {
+            name: value
+            for name, value in extra.items()
+            if (name not in FIXED or name == BLACKLIST) and not name.endswith("_cb")
+        }
+        if (level := given.get(ISOLATION, COMMITTED)) != COMMITTED:
+            raise SettingError(
+                f"the connection's setting {ISOLATION!r} is {level!r}, but a load and a reader say themselves which "
+                f"records they read: leave it out, and set isolation={level!r} there"
+            )
         if "oauth_cb" not in extra:
             _check_tokens(given, "", "the connection's setting")
         return _checked(given, "", "the connection's setting")
