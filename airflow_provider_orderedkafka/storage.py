@@ -188,11 +188,18 @@ def _linked(partial: Path, path: Path) -> bool:
     return True
 
 
+_NO_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
+"""What file systems answer that keep folders in their own way, such as some of a network."""
+
+
 def _sync(folder: Path) -> None:
     """A rename lasts only once its folder is on disk."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _NO_SYNC:
+            raise
     finally:
         os.close(descriptor)
 

@@ -131,6 +131,15 @@ def test_a_checkpoint_is_tried_from_here_and_nothing_is_left_there(tmp_path):
     assert list(place.iterdir()) == []
 
 
+def test_a_checkpoint_that_cannot_be_read_keeps_nothing_of_what_was_tried(tmp_path, monkeypatch):
+    def fail(*_, **__):
+        raise OSError("stale file handle")
+
+    monkeypatch.setattr(type(tmp_path), "read_text", fail)
+    assert "stale file handle" in checkpoint(str(tmp_path)).found
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("location", ["{file}/below", "nowhere://bucket/checkpoints"])
 def test_a_checkpoint_that_cannot_be_reached_from_here_is_broken(tmp_path, location):
     (tmp_path / "file").touch()

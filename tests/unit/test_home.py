@@ -163,3 +163,10 @@ def test_the_doctor_names_the_files_that_define_one_load():
     ]
     (_, *found), *_ = told(("dags:a.py", {"a": a_dag(LOAD), "i": a_dag(LOAD, mode="interval")}))
     assert found == ["broken", "is defined by DAG 'a' of dags:a.py and by DAG 'i' of dags:a.py"]
+
+
+def test_the_doctor_names_a_load_whose_ledger_is_kept_nowhere_beside_all_else(monkeypatch):
+    monkeypatch.setenv("AIRFLOW__ORDEREDKAFKA__LEDGER", "ledgers")
+    (load, status, found), (files, *_) = told(("dags:a.py", {"a": a_dag(LOAD)}), ("dags:b.py", None))
+    assert (load, status, files) == (f"load {LOAD}", "broken", "DAG files")
+    assert "'ledgers'" in found

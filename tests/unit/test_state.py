@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import os
+import stat
 import threading
 from pathlib import Path
 
@@ -48,6 +49,21 @@ def test_a_file_system_without_hard_links_is_refused(tmp_path: Path, monkeypatch
     with pytest.raises(SettingError, match=naming(str(tmp_path))):
         LocalState(tmp_path).create("1.json", "x")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_system_that_syncs_no_folders_keeps_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sync = os.fsync
+
+    def only_files(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", only_files)
+    state = LocalState(tmp_path)
+    assert state.create("1.json", "x")
+    state.put("1.json", "y")
+    assert state.get("1.json") == "y"
 
 
 def test_what_a_killed_put_leaves_is_never_listed(tmp_path: Path) -> None:

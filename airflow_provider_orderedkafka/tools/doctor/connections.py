@@ -17,6 +17,7 @@ import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import asdict, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -228,13 +229,15 @@ def _spark(tries: Tries, missing: Status) -> Iterator[Finding]:
 def compared(files: Iterable[File]) -> Iterator[Finding]:
     """A finding for each load that is defined twice, for files that do not parse, or that all is well."""
     homes: dict[tuple[str, str], list[str]] = defaultdict(list)
+    wrong: dict[str, str] = {}
     broken, good = [], 0
     for file, dags in files:
         good += dags is not None
         broken += [file] if dags is None else []
         for dag_id, dag in (dags or {}).items():
-            for ledger in _ledgers_of(dag):
+            for ledger in _ledgers_of(dag, wrong):
                 homes[ledger].append(f"DAG {dag_id!r} of {file}")
+    yield from (Finding(f"load {load}", "broken", why, AS_SAID) for load, why in wrong.items())
     twice = {load: found for (_, load), found in homes.items() if len(found) > 1}
     remedy = "Both move the same ledger: delete one of them, or give it and its load names of their own"
     for load, several in twice.items():
@@ -242,16 +245,24 @@ def compared(files: Iterable[File]) -> Iterator[Finding]:
     if broken:
         found = f"{', '.join(broken)} cannot be parsed, so their loads are not known"
         yield Finding("DAG files", "warning", found, "Run: airflow dags list-import-errors")
-    if not twice and not broken:
+    if not twice and not broken and not wrong:
         yield Finding("DAG files", "ok", f"{counted(len(homes), 'load')} in {counted(good, 'file')}, each defined once")
 
 
-def _ledgers_of(dag: Any) -> set[tuple[str, str]]:
-    """The ledgers that a DAG's runs move, by where they are kept and the load; a replay moves none."""
+def _ledgers_of(dag: Any, wrong: dict[str, str]) -> set[tuple[str, str]]:
+    """The ledgers that a DAG's runs move, by where they are kept and the load; a replay moves none.
+
+    Of loads whose ledgers cannot be kept, `wrong` gets why.
+    """
     from ...locations import location_for
 
-    loads = [each.load for each in _resolving(dag) if each.mode != "replay"]
-    return {(location_for(load.name, load.ledger) or "", load.name) for load in loads}
+    found = set()
+    for load in (each.load for each in _resolving(dag) if each.mode != "replay"):
+        try:
+            found.add((location_for(load.name, load.ledger) or "", load.name))
+        except OrderedKafkaError as error:
+            wrong[load.name] = str(error)
+    return found
 
 
 def services(files: Sequence[File], missing: Status) -> Iterator[Finding]:
@@ -326,8 +337,13 @@ def checkpoint(location: str) -> Finding:
         if folder := local_path(location):
             folder.mkdir(parents=True, exist_ok=True)
         path = path_of(join(location, name))
-        path.write_text(name)
-        same = path.read_text() == name
+        try:
+            path.write_text(name)
+            same = path.read_text() == name
+        except BaseException:
+            with suppress(Exception):
+                path.unlink()
+            raise
         path.unlink()
     except Exception as error:  # noqa: BLE001 - each object store has errors of its own, and all mean this
         found = f"{location}: {type(error).__name__}: {str(error).partition(chr(10))[0]}"
