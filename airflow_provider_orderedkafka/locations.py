@@ -179,7 +179,8 @@ def reports_at(location: str) -> dict[str, Report | None]:
     if {LEASES, WORKS}.intersection(names):
         return {_name(location): None}
     folders = [name for name in names if name != LEDGER and not name.endswith(DOCUMENT)]
-    return {name: read_report(f"{location.rstrip('/')}/{name}") for name in folders}
+    reports = {name: read_report(join(location, name)) for name in folders}
+    return {name: each for name, each in reports.items() if each is not None or bound(join(location, name))}
 
 
 def _name(location: Any) -> str:
@@ -227,7 +228,7 @@ def _write(checkpoint: str, name: str, text: str) -> None:
 
 
 def _read(location: str) -> str | None:
-    with _explained(location), suppress(FileNotFoundError):
+    with _explained(location), suppress(FileNotFoundError, NotADirectoryError):
         text: str = path_of(location).read_text(encoding="utf-8")
         return text
     return None

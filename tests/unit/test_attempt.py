@@ -17,7 +17,7 @@ from airflow_provider_orderedkafka.core.documents import Report
 from airflow_provider_orderedkafka.core.order.positions import Offsets
 from airflow_provider_orderedkafka.errors import FencedError, StateError
 from airflow_provider_orderedkafka.job import Job
-from airflow_provider_orderedkafka.locations import read_report
+from airflow_provider_orderedkafka.locations import read_report, reports_at
 from airflow_provider_orderedkafka.outputs import KafkaOutput
 from airflow_provider_orderedkafka.spark.application.attempt import Attempt, already_loaded
 from airflow_provider_orderedkafka.spark.application.batch_loop import BatchLoop, Writer
@@ -178,6 +178,14 @@ def test_the_newest_failure_is_what_airflow_reads_where_nobody_has_succeeded(tmp
     for number in (1, 2):
         checkpoint.put_report(replace(DONE, attempt=number, complete=False))
     assert read_report(str(tmp_path)) == replace(DONE, attempt=2, complete=False)
+
+
+def test_the_reports_at_a_location_are_those_of_ranges_whatever_else_lies_there(tmp_path: Path) -> None:
+    Checkpoint(LocalState(tmp_path / "done")).put_report(DONE)
+    Checkpoint(LocalState(tmp_path / "begun")).take_up(LOADED)
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "README").touch()
+    assert reports_at(str(tmp_path)) == {"done": DONE, "begun": None}
 
 
 class Overtaken(Attempt):
