@@ -25,6 +25,9 @@ SERIALISED: Final = "serialized"
 
 NOT_FOUND, UNAUTHORISED, FORBIDDEN = 404, 401, 403
 
+_NO_ANSWER: Final = {"TransportError", "RequestError", "HTTPError", "JSONDecodeError"}
+_WAY_OUT: Final = "check that 'url' is right, and that the registry is up"
+
 Found = TypeVar("Found")
 
 
@@ -89,14 +92,11 @@ class Registry:
             raise SettingError(self._no_subject(subject)) from error
 
     def schema(self, key: int | str, *, serialised: bool = False) -> Registered:
-        """The schema of an id or a GUID, asked for once in each process."""
-        found = _schema(self, key, serialised)
-        if isinstance(found, str):
-            raise NoSchemaError(found)
-        return found
+        """The schema of an id or a GUID; one that is there is asked for once in each process."""
+        return _schema(self, key, serialised)
 
-    def ask(self, key: int | str, *, serialised: bool) -> "Registered | str":
-        """The same, without memory; why there is none, if there is none."""
+    def ask(self, key: int | str, *, serialised: bool) -> Registered:
+        """The same, without memory."""
         more = {"fmt": SERIALISED} if serialised else {}
 
         def ask(client: Any) -> Registered:
@@ -106,8 +106,8 @@ class Registry:
 
         try:
             return self._asked(ask)
-        except NoSchemaError:
-            return f"{self.name} has no schema {key!r}"
+        except NoSchemaError as error:
+            raise NoSchemaError(f"{self.name} has no schema {key!r}") from error
 
     def _registered(self, client: Any, schema: Any, number: int | None, *, serialised: bool) -> Registered:
         more = {"fmt": SERIALISED} if serialised else {}
@@ -136,11 +136,8 @@ class Registry:
             raise UnreachableError(f"{self.name} cannot be reached: {masked(str(error))}") from error
         except Exception as error:
             # By name: which HTTP client is beneath depends on the version.
-            if {each.__name__ for each in type(error).__mro__} & {"TransportError", "RequestError", "HTTPError"}:
-                raise UnreachableError(
-                    f"{self.name} does not answer: {masked(str(error))}; check that 'url' is right, and that the "
-                    "registry is up"
-                ) from error
+            if {each.__name__ for each in type(error).__mro__} & _NO_ANSWER:
+                raise UnreachableError(f"{self.name} does not answer: {masked(str(error))}; {_WAY_OUT}") from error
             raise
 
     def _error(self, error: Any) -> OrderedKafkaError:
@@ -151,9 +148,9 @@ class Registry:
                 f"{self.name} refuses this client ({status}: {error.error_message}): check login and password of its "
                 "connection, and that they may read the subjects"
             )
-        if status == NOT_FOUND:
+        if status == NOT_FOUND and (error.error_code or 0) > 0:  # else another one answers where the registry should
             return NoSchemaError(f"{self.name}: {error.error_message}")
-        return UnreachableError(f"{self.name} failed with {status}: {error.error_message}")
+        return UnreachableError(f"{self.name} failed with {status}: {error.error_message}; {_WAY_OUT}")
 
     def _no_subject(self, subject: str) -> str:
         return (
@@ -163,7 +160,7 @@ class Registry:
 
 
 @lru_cache(maxsize=10_000)
-def _schema(registry: Registry, key: int | str, serialised: bool) -> Registered | str:  # noqa: FBT001
+def _schema(registry: Registry, key: int | str, serialised: bool) -> Registered:  # noqa: FBT001
     return registry.ask(key, serialised=serialised)
 
 

@@ -8,6 +8,7 @@ from confluent_kafka.schema_registry import Schema, SchemaReference
 from google.protobuf import descriptor_pb2
 from support.messages import naming
 from support.registered import NAME, V1, decoded, decoder, framed, order, records, register, small_registry, values
+from support.services import serving
 
 from airflow_provider_orderedkafka.decoding import registry as registries
 from airflow_provider_orderedkafka.decoding.formats import Avro, Decode, Json, JsonSchema, Protobuf
@@ -82,6 +83,29 @@ def test_a_registry_that_is_not_there_is_said_and_may_be_tried_again(monkeypatch
         RecordDecoder.of(
             Decode(value=Avro(registry="r")), ["orders"], registries.Registry({"url": "http://u:p@127.0.0.1:1"})
         )
+
+
+PAGE = {"GET /.*": lambda *_: b"<html>Please log in</html>"}
+
+
+@pytest.mark.parametrize("routes", [{}, PAGE], ids=["nothing is found", "a page is"])
+def test_another_server_where_the_registry_should_be_is_no_answer_of_it(routes, monkeypatch):
+    """A proxy may stand there for a while: no record is bad for that, and no subject missing."""
+    reader = Avro(registry="r", schema=V1, schema_changes="fail")
+    with serving(routes) as url:
+        there = registries.Registry({"url": url})
+        with pytest.raises(UnreachableError, match=url):
+            RecordDecoder.of(Decode(value=Avro(registry="r")), ["orders"], there)
+        with pytest.raises(UnreachableError, match=url):
+            decoded(RecordDecoder.of(Decode(value=reader), ["orders"], there, 1), records([framed(7, V1, {"id": 1})]))
+
+
+def test_a_schema_that_the_registry_did_not_have_is_looked_for_again(registry):
+    register(registry, V1)
+    found, batch = decoder(Avro(registry="r"), max_bad=1), records([framed(2, V1, {"id": 4})])
+    assert found.split(batch)[1].num_rows == 1
+    assert register(registry, V1, "elsewhere") == 2
+    assert values(decoded(found, batch)) == [{"id": 4}]
 
 
 def test_json_schema_is_read_by_the_columns_of_the_newest(registry):
