@@ -8,7 +8,8 @@ In front of a framed message stands which message of its file it is: how many in
 varints; a single zero means the first message.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
@@ -29,6 +30,15 @@ Column = tuple[Any, Make]
 _LONGEST_VARINT: Final = 10
 _MOST_INDEXES: Final = 100
 _BYTES: Final = 12
+
+_OF_GOOGLE: Final = [
+    f"google/protobuf/{name}.proto"
+    for name in ("descriptor", "any", "duration", "empty", "field_mask", "struct", "timestamp", "wrappers")
+]
+"""What a message in an Any may be of, whatever a schema imports."""
+
+_PACKAGES: Final = {"google/": "", "confluent/": "confluent_kafka.schema_registry."}
+"""Where modules are, by how the files begin that they were made of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +63,14 @@ class ProtobufWriter:
         pool = descriptor_pool.DescriptorPool()
         try:
             protos = [descriptor_pb2.FileDescriptorProto.FromString(each) for each in files]
-            for proto in (*_of_google({proto.name for proto in protos}), *protos):
+            imported = (name for proto in protos for name in proto.dependency)
+            for proto in (*_builtin([*_OF_GOOGLE, *imported], {proto.name for proto in protos}), *protos):
                 pool.Add(proto)
             last = pool.FindFileByName(protos[-1].name)
             found = pool.FindMessageTypeByName(message) if message else next(iter(last.message_types_by_name.values()))
         except (DecodeError, KeyError, TypeError, StopIteration, IndexError) as error:
             raise SettingError(
-                f"the Protobuf schema has no message {message or 'at all'!r}: {message_of(error)}"
+                f"the Protobuf schema gives no message{f' {message!r}' if message else ''}: {message_of(error)}"
             ) from error
         return cls(found, _message(found, ()), framed)
 
@@ -96,16 +107,23 @@ class ProtobufWriter:
         return f"it is message {'.'.join(map(str, path))} of its schema, expected {self.descriptor.full_name}"
 
 
-def _of_google(given: set[str]) -> Iterator[Any]:
-    """The descriptors that come with Protobuf, and that a schema may import without bringing them."""
-    from google.protobuf import descriptor_pb2, descriptor_pool
+def _builtin(names: Iterable[str], known: set[str]) -> Iterator[Any]:
+    """The descriptors of these files, and of what they import, that a schema may import without bringing them.
 
-    for name in ("descriptor", "any", "duration", "empty", "field_mask", "struct", "timestamp", "wrappers"):
-        import_module(f"google.protobuf.{name}_pb2")
-        file = f"google/protobuf/{name}.proto"
-        if file not in given:
+    They come with Protobuf, or with Confluent's client; what `known` has is left out, and so is what is not installed.
+    """
+    from google.protobuf import descriptor_pb2
+
+    for name in names:
+        place = next((place for start, place in _PACKAGES.items() if name.startswith(start)), None)
+        if place is None or name in known:
+            continue
+        known.add(name)
+        with suppress(ImportError):
+            module = import_module(f"{place}{name.removesuffix('.proto').replace('/', '.')}_pb2")
             found = descriptor_pb2.FileDescriptorProto()
-            descriptor_pool.Default().FindFileByName(file).CopyToProto(found)
+            module.DESCRIPTOR.CopyToProto(found)
+            yield from _builtin(found.dependency, known)
             yield found
 
 

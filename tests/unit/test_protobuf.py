@@ -171,3 +171,19 @@ def test_an_any_is_json_whether_its_message_is_google_s_or_one_of_the_schema():
         None,
     ]
     assert list(errors) == [2]
+
+
+@pytest.mark.parametrize("name", ["confluent/meta", "google/protobuf/api"])
+def test_what_a_registry_has_built_in_may_be_imported_without_being_there(name):
+    """Confluent's registry gives no references to these."""
+    file = descriptor_pb2.FileDescriptorProto(name="tagged.proto", syntax="proto3", dependency=[f"{name}.proto"])
+    file.message_type.add(name="Tagged").field.add(name="id", number=1, type=5, label=1)
+    found, errors = ProtobufWriter.of((file.SerializeToString(),), None, framed=False).read([b"\x08\x07"])
+    assert (found.to_pylist(), errors) == ([{"id": 7}], {})
+
+
+def test_what_is_imported_and_is_nowhere_is_named():
+    file = descriptor_pb2.FileDescriptorProto(name="a.proto", syntax="proto3", dependency=["google/nowhere.proto"])
+    file.message_type.add(name="A").field.add(name="id", number=1, type=5, label=1)
+    with pytest.raises(SettingError, match="nowhere"):
+        ProtobufWriter.of((file.SerializeToString(),), None, framed=False)
