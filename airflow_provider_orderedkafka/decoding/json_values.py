@@ -34,6 +34,7 @@ SIMPLE: Final = {
 }
 OF_VALUES: Final = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
 FORMATS: Final = {"date-time": pa.timestamp("us", "UTC"), "date": pa.date32()}
+OF_ITSELF: Final = {"properties", "items", "string", "integer", "number", "boolean"}
 DEEPEST: Final = 100
 
 
@@ -102,6 +103,10 @@ def _resolved(schema: Any, root: Any, path: str) -> dict[str, Any]:
 
 
 def _chosen(schema: dict[str, Any], root: Any, path: str) -> dict[str, Any]:
+    """The only choice, unless the schema says itself which type there is: then choices only restrict its values."""
+    given = schema.get("type")
+    if OF_ITSELF & schema.keys() or OF_ITSELF.intersection(given if isinstance(given, list) else [given]):
+        return schema
     for name in ("oneOf", "anyOf"):
         if name in schema:
             choices = [_resolved(each, root, path) for each in schema[name]]

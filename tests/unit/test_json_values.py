@@ -144,6 +144,15 @@ def test_a_json_schema_describes_columns():
     )
 
 
+def test_choices_beside_what_a_json_schema_says_itself_only_restrict_it():
+    found = columns_of(
+        """{"type": "object", "properties": {"state": {"type": "string", "oneOf": [{"const": "a"}, {"const": "b"}]},
+        "lines": {"type": ["array", "null"], "items": {"type": "integer"}, "anyOf": [{"minItems": 1}]}},
+        "anyOf": [{"required": ["state"]}, {"properties": {"lines": {"minItems": 2}}}]}"""
+    )
+    assert str(found) == "struct<state: string, lines: list<item: int64>>"
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [
