@@ -4,6 +4,7 @@ Their client knows Google's address alone, so the way there leads through a prox
 is of the tests' own authority.
 """
 
+import importlib
 import json
 import os
 import shutil
@@ -27,6 +28,7 @@ from support.certificates import Authority
 from support.services import Runs
 
 ROOT = Path(__file__).parents[2]
+GOOGLE = "airflow.providers.google"
 HOST = "europe-west1-dataproc.googleapis.com"
 PROVIDER = (
     "apache-airflow-providers-google==22.8.0",
@@ -65,9 +67,12 @@ def provider() -> Path:
 
 
 def find_provider(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let this process, which has imported Airflow, import the provider, too."""
+    """Let this process, which has imported Airflow, import the provider, too, until the test ends."""
     monkeypatch.syspath_prepend(provider())
     monkeypatch.setattr(airflow, "__path__", [*airflow.__path__, str(provider() / "airflow")])
+    importlib.import_module(f"{GOOGLE}.cloud.operators.dataproc")
+    for name in [each for each in sys.modules if each.startswith(GOOGLE)]:
+        monkeypatch.setitem(sys.modules, name, sys.modules.pop(name))  # as if it had not been there before
 
 
 def account() -> str:
