@@ -26,6 +26,7 @@ from .operators.submit import SubmitOrderedLoadOperator
 from .outputs import Output
 from .parsing import (
     ELSEWHERE,
+    check_alone,
     check_audit,
     check_checkpoint,
     check_dag,
@@ -198,6 +199,8 @@ class _Group:
         checked = self._checked(group)
         with group:
             group.tasks = checked._tasks(group.dag)
+        if self.mode == "incremental":
+            check_alone(self.load, group.tasks)
         group.output = group.tasks["commit"].output
         watched = _watched.get()
         if watched is not None:
@@ -212,7 +215,7 @@ class _Group:
         for location in filter(None, (self.checkpoint, load.ledger)):
             check_no_login(location)
         there = {"wait": self.wait != "never", "resolve": True, "load": True, "commit": True, "audit": self.audit}
-        check_tasks(load, self.mode, self.tasks or {}, [name for name, is_there in there.items() if is_there])
+        check_tasks(load, self.tasks or {}, [name for name, is_there in there.items() if is_there])
         check_job(load, None, self.rows)  # before where rows go: a wrong `rows` is said first
         to = output_of(load, self.to, self.rows)
         check_job(load, to, self.rows, self.mode)

@@ -45,8 +45,8 @@ WAITS: Mapping[Kind, tuple[str, ...]] = {
     "interval": ("always", "never"),
     "replay": ("never",),
 }
-ON_THE_RUN_BEFORE = ("depends_on_past", "wait_for_downstream")
-WHY_ALONE = "a failed run would keep the next one from taking its range over"
+ON_THE_RUN_BEFORE = ("wait_for_downstream", "depends_on_past")
+"""What a task has; Airflow sets the second with the first."""
 
 
 def check_load(load: object) -> None:
@@ -93,7 +93,6 @@ def _incremental(load: OrderedLoad, dag: "DAG") -> None:
     wrong = {
         "max_active_runs": (dag.max_active_runs, 1, "the runs of one load follow each other"),
         "catchup": (dag.catchup, False, "the ledger says what is missing, not the calendar"),
-        **{name: (bool(dag.default_args.get(name)), False, WHY_ALONE) for name in ON_THE_RUN_BEFORE},
     }
     for name, (found, needed, why) in wrong.items():
         if found != needed:
@@ -225,8 +224,20 @@ def topics_of_source_cluster(load: OrderedLoad, job: Job) -> tuple[str, ...]:
     return job.topics if there in {None, load.kafka_conn_id} else ()
 
 
-def check_tasks(load: OrderedLoad, mode: Kind, tasks: Mapping[str, Any], known: Collection[str]) -> None:
-    """`SettingError` for arguments of a task that the load does not have, or that keep one run from the next one's."""
+def check_alone(load: OrderedLoad, tasks: Mapping[str, Any]) -> None:
+    """`SettingError` for a task that waits for the run before, whether it, its DAG or a group around it says so."""
+    for task, made in tasks.items():
+        for name in ON_THE_RUN_BEFORE:
+            if getattr(made, name, False):
+                raise SettingError(
+                    f"load {load.name!r} is incremental and its task {task!r} has {name}=True: a failed run would keep "
+                    f"the next one from taking its range over; set {name}=False, or load data intervals with "
+                    "ordered_intervals()"
+                )
+
+
+def check_tasks(load: OrderedLoad, tasks: Mapping[str, Any], known: Collection[str]) -> None:
+    """`SettingError` for arguments of a task that the load does not have."""
     for task, given in tasks.items():
         if not isinstance(given, Mapping):
             raise SettingError(
@@ -237,12 +248,6 @@ def check_tasks(load: OrderedLoad, mode: Kind, tasks: Mapping[str, Any], known: 
                 f"load {load.name!r}: tasks names {task!r}, but its tasks are {', '.join(known)}: leave it out; "
                 "audit=True adds an 'audit', and with wait='never' there is no 'wait'"
             )
-        for name in ON_THE_RUN_BEFORE:
-            if mode == "incremental" and given.get(name):
-                raise SettingError(
-                    f"load {load.name!r} is incremental and tasks sets {name}=True for {task!r}: {WHY_ALONE}; leave it "
-                    "out, or load data intervals with ordered_intervals()"
-                )
 
 
 def check_checkpoint(load: OrderedLoad, conn_id: str, checkpoint: str | None) -> None:

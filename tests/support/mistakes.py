@@ -8,7 +8,7 @@ from airflow_provider_orderedkafka.outputs import PACKAGES
 
 FILE = """
 from datetime import UTC, datetime, timedelta
-from airflow.sdk import DAG, task_group
+from airflow.sdk import DAG, TaskGroup, task_group
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.timetables.interval import CronDataIntervalTimetable
 from airflow_provider_orderedkafka import *
