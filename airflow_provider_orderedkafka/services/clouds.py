@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 DELAY: Final = 30
 """Seconds between two questions to a service."""
 
+HOURS: Final = 12
+"""How long an application may take unless more is said."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _OfAmazon(Service):
@@ -29,7 +32,7 @@ class _OfAmazon(Service):
     region: str | None = None
     conf: Mapping[str, Any] = field(default_factory=dict)
     py_files: tuple[str, ...] = ()
-    hours: int = 12
+    hours: int = HOURS
 
     @property
     def without_connection(self) -> str:
@@ -62,7 +65,7 @@ class EmrServerless(_OfAmazon):
     :param conf: Spark's settings.
     :param packages: Packages of Maven, separated by commas.
     :param py_files: Where further modules and zips for Python's path are.
-    :param hours: How long Airflow waits: as long as EMR itself does by default.
+    :param hours: How long the application may take, for EMR and for Airflow.
     :param deferrable: Whether Airflow's triggerer waits for the application, and not a worker.
     :param operator: Further arguments of the operator.
     """
@@ -87,6 +90,7 @@ class EmrServerless(_OfAmazon):
             "execution_role_arn": self.role,
             "job_driver": {"sparkSubmit": self._job(launch)},
             "name": f"orderedkafka-{named(launch.load, 100)}",
+            "config": {"executionTimeoutMinutes": self.hours * 60},
             **self.waits,
         }
         return self.made(EmrServerlessStartJobOperator, launch, asked)
@@ -204,6 +208,11 @@ class Glue(_OfAmazon):
     def __post_init__(self) -> None:
         Service.__post_init__(self)
         _check_words("Glue", self.conf, "leave the space out")
+        if "--conf" in (self.settings.get("DefaultArguments") or ()):
+            raise SettingError(
+                "Glue: settings has a '--conf' among DefaultArguments, which Glue leaves out where a run has its own: "
+                "set it with conf={'spark.name': 'value'}"
+            )
         if not self.code.startswith("s3://"):
             raise SettingError(f"Glue: code must be a folder in S3, such as 's3://bucket/code', found {self.code!r}")
         if not re.fullmatch(r"[5-9]\.\d+|[1-9]\d+\.\d+", self.version):
@@ -332,7 +341,12 @@ class Dataproc(Service):
 
     def _batch(self, launch: Launch) -> dict[str, Any]:
         runtime = {"version": self.version, "container_image": self.image, "properties": self._properties()}
-        return {"pyspark_batch": self._program(launch), "runtime_config": runtime, "labels": _labels(launch)}
+        return {
+            "pyspark_batch": self._program(launch),
+            "runtime_config": runtime,
+            "environment_config": {"execution_config": {"ttl": {"seconds": HOURS * 3_600}}},  # by itself, it is 4 hours
+            "labels": _labels(launch),
+        }
 
     def _job(self, launch: Launch) -> dict[str, Any]:
         program = {**self._program(launch), "properties": self._properties()}

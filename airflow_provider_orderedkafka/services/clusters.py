@@ -64,6 +64,7 @@ class SparkKubernetes(Service):
             "namespace": self.namespace,
             "kubernetes_conn_id": self.conn_id,
             "deferrable": self.deferrable,
+            "reattach_on_restart": False,  # an application that has succeeded may have loaded the range before this one
             "template_spec": {"spark": self._application(launch)},
         }
         return self.made(SparkKubernetesOperator, launch, asked)

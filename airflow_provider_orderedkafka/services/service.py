@@ -101,8 +101,8 @@ class Service(ABC):
         """The operator; `SettingError` where its provider is missing."""
 
     def made(self, kind: Any, launch: Launch, asked: Mapping[str, Any]) -> "BaseOperator":
-        """The operator, with what its author says of it over what is asked for."""
-        found: BaseOperator = kind(**{**asked, **self.operator}, **launch.task)
+        """The operator, with what its author says of it put over what is asked for."""
+        found: BaseOperator = kind(**over(asked, self.operator), **launch.task)
         return found
 
     @property

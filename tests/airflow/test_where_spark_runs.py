@@ -47,6 +47,7 @@ def test_the_operator_for_emr_serverless_asks_for_the_code_in_its_folder_and_wai
     assert archives == f"spark.archives={THERE}/environment.tar.gz#environment"
     assert {each.partition("=")[2] for each in python} == {"./environment/bin/python"}
     assert (load.waiter_max_attempts * load.waiter_delay, load.deferrable) == (6 * 60 * 60, True)
+    assert load.config == {"executionTimeoutMinutes": 6 * 60}
 
 
 def test_the_operator_for_emr_steps_asks_for_a_driver_in_the_cluster_and_waits_for_it(load_task):
@@ -78,7 +79,8 @@ def test_the_operators_for_dataproc_name_no_batch_and_take_what_else_is_said(loa
     program = {"main_python_file_uri": f"{there}/ordered_replay.py", "python_file_uris": [f"{there}/{bundle_name()}"]}
     batch, job = load_task("by_dataproc"), load_task("by_dataproc_cluster")
     assert program.items() <= batch.batch["pyspark_batch"].items()
-    assert batch.batch["environment_config"] == {"execution_config": {"subnetwork_uri": "default"}}
+    execution = batch.batch["environment_config"]["execution_config"]
+    assert execution == {"subnetwork_uri": "default", "ttl": {"seconds": 12 * 60 * 60}}
     assert (batch.batch_id, batch.deferrable, job.deferrable) == (None, True, True)
     assert program.items() <= job.job["pyspark_job"].items()
     assert job.job["placement"] == {"cluster_name": "loads"}
@@ -117,7 +119,7 @@ def test_the_manifest_for_kubernetes_is_one_that_spark_s_operator_takes(load_tas
     ]
     assert {pod["labels"]["orderedkafka-load"] for pod in (spec["driver"], spec["executor"])} == {"orders"}
     assert (spec["executor"]["instances"], spec["executor"]["memory"], spec["driver"]["memory"]) == (4, "4g", "2g")
-    assert (load.namespace, load.deferrable) == ("spark", True)
+    assert (load.namespace, load.deferrable, load.reattach_on_restart) == ("spark", True, False)
 
 
 LAUNCH = services.Launch("orders", f"{THERE}/ordered_replay.py", ("--work", "w"), "", {"task_id": "load"})
@@ -129,6 +131,16 @@ def test_what_a_manifest_is_given_comes_beside_the_secret_and_the_code_that_a_lo
     made = service(LAUNCH).template_spec["spark"]["spec"]
     assert [each["name"] for each in made["driver"]["env"]] == ["ORDEREDKAFKA_OPTIONS", "TZ"]
     assert made["deps"]["pyFiles"] == [f"local:///opt/code/{bundle_name()}", "local:///opt/mine.zip"]
+
+
+def test_further_arguments_of_an_operator_come_beside_what_a_load_needs_of_it():
+    to_emr = {"application_id": "a", "role": "r", "hours": 20}
+    emr = services.EmrServerless("s3://b/c", **to_emr, operator={"config": {"tags": {"team": "orders"}}})(LAUNCH)
+    assert emr.config == {"executionTimeoutMinutes": 20 * 60, "tags": {"team": "orders"}}
+    glue = services.Glue("s3://b/c", role="r", operator={"script_args": {"--TempDir": "s3://b/t"}})(LAUNCH)
+    assert glue.script_args == {"--work": "w", "--TempDir": "s3://b/t"}
+    livy = services.Livy("hdfs:///c", operator={"py_files": ["hdfs:///mine.zip"], "polling_interval": 5})(LAUNCH)
+    assert livy.spark_params["py_files"] == [f"hdfs:///c/{bundle_name()}", "hdfs:///mine.zip"]
 
 
 def test_numbers_among_spark_s_settings_are_texts_for_livy_whose_hook_refuses_a_fraction():
