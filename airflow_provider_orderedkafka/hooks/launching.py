@@ -49,11 +49,10 @@ def shipped_with(load: str, folder: Path, rows: Rows) -> Path | None:
 def _module_file(folder: Path, module: str) -> tuple[Path | None, Path | None]:
     """The module's file beside the DAG, and what has to be shipped for it."""
     path = folder.joinpath(*module.split("."))
-    file = next((each for each in (path.with_suffix(".py"), path / "__init__.py") if each.is_file()), None)
+    file = next((each for each in (path / "__init__.py", path.with_suffix(".py")) if each.is_file()), None)
     if file is None:
         return None, None
-    top = folder / module.partition(".")[0]
-    return file, top if top.is_dir() else file
+    return file, file if file.parent == folder else folder / module.partition(".")[0]
 
 
 def _check_installed(what: str, module: str, folder: Path) -> None:

@@ -33,6 +33,12 @@ def test_a_module_beside_the_dag_travels_with_the_application_and_is_not_run(dag
     assert shipped_with("orders", dags, Rows(transform="mine:enrich")) == dags / "mine.py"
 
 
+def test_a_folder_of_a_module_s_name_that_python_would_not_import_stays_where_it_is(dags):
+    (dags / "mine").mkdir()
+    (dags / "mine" / "orders.sql").touch()
+    assert shipped_with("orders", dags, Rows(transform="mine:enrich")) == dags / "mine.py"
+
+
 def test_a_package_beside_the_dag_travels_as_a_zip_that_python_imports_from(dags, tmp_path_factory):
     found = shipped_with("orders", dags, Rows(arrow_transform="shop.inner.orders:enrich"))
     [path] = zipped(str(found), tmp_path_factory.mktemp("attempt")).split(",")
