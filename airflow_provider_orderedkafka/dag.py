@@ -17,13 +17,13 @@ from .hooks.launching import missing_application, shipped_with
 from .hooks.submission import SparkSubmit
 from .job import Rows
 from .launch import launched
-from .load import OrderedLoad
+from .load import OrderedLoad, check_absolute
 from .locations import check_no_login
 from .operators.audit import AuditOffsetRangeOperator
 from .operators.commit import CommitOffsetRangeOperator
 from .operators.resolve import OnClear, ResolveOffsetRangeOperator
 from .operators.submit import SubmitOrderedLoadOperator
-from .outputs import Output
+from .outputs import TEMPLATED, Output
 from .parsing import (
     ELSEWHERE,
     check_alone,
@@ -214,6 +214,8 @@ class _Group:
         check_dag(load, self.mode, group)
         for location in filter(None, (self.checkpoint, load.ledger)):
             check_no_login(location)
+        if self.checkpoint is not None and not TEMPLATED.search(self.checkpoint):
+            check_absolute(self.checkpoint, "checkpoint")
         there = {"wait": self.wait != "never", "resolve": True, "load": True, "commit": True, "audit": self.audit}
         check_tasks(load, self.tasks or {}, [name for name, is_there in there.items() if is_there])
         check_job(load, None, self.rows)  # before where rows go: a wrong `rows` is said first

@@ -192,11 +192,11 @@ def is_absolute(location: str) -> bool:
     return _ABSOLUTE.match(location) is not None
 
 
-def check_ledger(location: str) -> None:
+def check_absolute(location: str, what: str) -> None:
     if not is_absolute(location):
         raise SettingError(
-            "ledger must be an absolute path or a location such as 's3://bucket/ledgers', found "
-            f"{location!r}: each of Airflow's processes would look in another folder"
+            f"{what} must be an absolute path or a location such as 's3://bucket/{what}s', found {location!r}: each of "
+            "Airflow's processes would look in another folder"
         )
 
 
@@ -225,4 +225,4 @@ def _mistakes(load: OrderedLoad) -> Iterator[str]:
             "run could wait for ever; lower min_offsets or raise max_offsets"
         )
     if load.ledger is not None:
-        check_ledger(load.ledger)
+        check_absolute(load.ledger, "ledger")

@@ -16,7 +16,7 @@ from .core.checkpoint_files import DOCUMENT, LEASES, NOTES, RANGE, REPORT, SIGNS
 from .core.documents import Range, Report
 from .core.notation.secrets import has_login, masked
 from .errors import OrderedKafkaError, SettingError, StateError
-from .load import check_ledger
+from .load import check_absolute
 from .loads.ledger import LEDGER, LedgerStore, store_in
 from .storage import LocalState, ObjectState, State, join, local_path
 
@@ -45,7 +45,7 @@ def location_for(load: str, ledger: str | None) -> str | None:
     """
     location = ledger or default_location()
     if location is not None:
-        check_ledger(location)
+        check_absolute(location, "ledger")
     check_kept(load, location)
     return location
 
@@ -162,7 +162,8 @@ def local_root(load: str) -> str:
     """Where the checkpoints of a load are by default, with a local master."""
     from airflow.providers.common.compat.sdk import conf
 
-    home = os.environ.get("AIRFLOW_HOME") or str(Path(conf.get("core", "dags_folder")).parent)
+    named = os.path.expandvars(os.environ.get("AIRFLOW_HOME", ""))  # as Airflow reads it
+    home = Path(named).expanduser() if named else Path(conf.get("core", "dags_folder")).parent
     return f"{home}/orderedkafka/{load}"
 
 

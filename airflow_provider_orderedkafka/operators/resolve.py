@@ -19,7 +19,7 @@ from ..errors import OrderedKafkaError, SettingError
 from ..forms import FILL_IN, asked, check_replay, fields_of, with_new_topic
 from ..job import Job, Rows, Work, job_of
 from ..links import RangeLink
-from ..load import OrderedLoad
+from ..load import OrderedLoad, check_absolute
 from ..loads.books import Books, in_words, look
 from ..loads.loading import late_report, place_of
 from ..loads.resolving import Resolved, replay_key, resolve, resolve_interval, resolve_own
@@ -126,6 +126,8 @@ class ResolveOffsetRangeOperator(BaseOperator):
             "interval": self._interval,
             "replay": self._replay,
         }
+        if self.checkpoint is not None:
+            check_absolute(self.checkpoint, "checkpoint")
         job = self._job(context)
         options = self.hands_over.options(self.load, job) if isinstance(self.hands_over, Service) else None
         hook = OrderedKafkaHook(self.load.kafka_conn_id)

@@ -35,7 +35,7 @@ from ..hooks.launching import (
 from ..hooks.submission import SparkSubmit, Submission, rendered, submission, submit_command
 from ..job import Application, Job, Rows, Work, job_of
 from ..launch import DOC, begun
-from ..load import OrderedLoad
+from ..load import OrderedLoad, check_absolute
 from ..loads.books import Books
 from ..loads.loading import Loading, place_of, stored_job
 from ..locations import for_spark, local_root, read_report, readable
@@ -151,8 +151,7 @@ class SubmitOrderedLoadOperator(BaseOperator):
         if not IN_A_LOCATION.match(application) and not Path(application).is_file():
             raise missing_application(self.load.name, application, Path(application).absolute())
         found = submission_of(self, context, self.spark, f"orderedkafka-{self.load.name}")
-        if not self.checkpoint:
-            self._local_root(found)
+        check_absolute(self.checkpoint or self._local_root(found), "checkpoint")
         words = tuple(str(self.render_template(each, context)) for each in own.arguments)
         return way_of(found, application, words, job, self._options(found, job))
 

@@ -2,6 +2,7 @@
 
 import json
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
@@ -29,6 +30,7 @@ from airflow_provider_orderedkafka import (
 )
 from airflow_provider_orderedkafka.assets import ledger_asset, output_alias
 from airflow_provider_orderedkafka.errors import SettingError
+from airflow_provider_orderedkafka.locations import local_root
 from airflow_provider_orderedkafka.operators.commit import CommitOffsetRangeOperator
 
 GOOD = {"schedule": None, "catchup": False, "max_active_runs": 1}
@@ -109,6 +111,20 @@ def test_a_replay_that_may_have_been_meant_as_a_dry_run_loads_nothing(rendered):
     resolve.plan_only = rendered
     with pytest.raises(AirflowFailException, match=naming(f"dry_run ... {rendered!r}")):
         resolve.execute({"ti": None, "params": {}, "dag": resolve.dag})
+
+
+@pytest.mark.parametrize("rendered", ["None", "", "checkpoints/orders"])
+def test_a_checkpoint_that_is_rendered_to_another_folder_for_each_process_plans_nothing(rendered):
+    resolve = parse(checkpoint="{{ var.value.folder }}").tasks["resolve"]
+    resolve.checkpoint = rendered
+    with pytest.raises(AirflowFailException, match=naming(f"checkpoint must be an absolute path ... {rendered!r}")):
+        resolve.execute({"ti": None, "params": {}, "dag": resolve.dag})
+
+
+@pytest.mark.parametrize("home", ["~/airflow", "$HOME/airflow"])
+def test_checkpoints_are_by_default_below_airflow_s_home_as_airflow_reads_it(home, monkeypatch):
+    monkeypatch.setenv("AIRFLOW_HOME", home)
+    assert local_root("orders") == str(Path.home() / "airflow" / "orderedkafka" / "orders")
 
 
 @pytest.mark.parametrize(

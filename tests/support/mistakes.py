@@ -151,6 +151,9 @@ AT_START = [
         again=True,
     ),
     AtStart(
+        "to=OUT, checkpoint='{{ var.value.folder }}'", "checkpoint must be an absolute path or a location ... found"
+    ),
+    AtStart(
         "to=OUT, checkpoint='/c', spark=SparkSubmit('dead')",
         "no master answers at 'spark://127.0.0.1:1' (Connection refused): is the cluster up ... No attempt was counted",
         again=True,

@@ -13,7 +13,7 @@ from ...context import now_ms
 from ...core.codec import for_programs
 from ...core.notation.spelling import counted
 from ...errors import SettingError
-from ...load import check_ledger
+from ...load import check_absolute
 from ...loads import ledger_operations
 from ...loads.ledger import AIRFLOW, LedgerStore, setting_for
 from .at_airflow import airflow, place_of, run_is_active, store_of
@@ -117,7 +117,7 @@ def _restore(arguments: argparse.Namespace, store: LedgerStore) -> int:
 def _move(arguments: argparse.Namespace, store: LedgerStore) -> int:
     to = arguments.to.rstrip("/")
     if to != AIRFLOW:
-        check_ledger(to)
+        check_absolute(to, "ledger")
     if to == place_of(arguments.load, arguments.at).rstrip("/"):
         raise SettingError(
             f"the ledger of load {arguments.load!r} is already at {to!r}: if its DAG names the new location "
