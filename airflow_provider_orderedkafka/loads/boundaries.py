@@ -28,13 +28,10 @@ from ..core.order.cuts import NO_FLOOR, Floor, Place
 from ..core.order.positions import Offsets, TopicPartition
 from ..core.pacing import Terms
 from ..errors import LedgerChangedError, LifecycleError, NotYetError, TopicChangedError
-from .ledger import LedgerStore
+from .ledger import ROUNDS, LedgerStore
 
 KEPT = 2_000
 """How many boundaries are kept: more than two months of hourly intervals."""
-
-TRIES = 3
-"""How often to write a decision that other runs overwrite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +63,8 @@ class Decider:
                 f"and is not among the last {KEPT:,} that are kept: load this interval's records with a replay"
             )
         sight = self._ripe(time)
-        decided = Boundary(time, self._between(sight, time), sight.seen.found.ids, self.now())
+        place, topics = sight.at(time), sight.seen.found.ids
+        decided = Boundary(time, self._between(time, place, topics), topics, self.now())
         return self._agreed(decided, self._uncertain(sight, time, found))
 
     def _whole(self, found: Boundary | None) -> TypeGuard[Boundary]:
@@ -74,24 +72,37 @@ class Decider:
         return found is not None and found.topics.keys() >= set(names(self.terms.subscription))
 
     def _agreed(self, decided: Boundary, uncertain: Uncertain) -> Boundary:
-        """Store a decision, and return the boundary that is stored in the end, perhaps by another run."""
-        for _ in range(TRIES):
+        """Store a decision, and return the boundary that is stored in the end, perhaps by another run.
+
+        It is fitted between those that other runs have decided at the same moment.
+        """
+        for _ in range(ROUNDS):
             with suppress(LedgerChangedError):
                 self.store.name_boundary(decided.time, KEPT)
             found = self.store.boundary(decided.time)
             if not self._whole(found):  # another run may have decided it meanwhile
-                with suppress(LedgerChangedError):
-                    if uncertain.starts:
-                        self.store.add_uncertain(decided.time, uncertain)
-                    self.store.add_boundary(decided if found is None else completed(found, decided))
+                decided = decided if found is None else completed(found, decided)
+                self._put(decided, uncertain)
             self.store.settle()
             found, named = self.store.boundary(decided.time), self.store.boundaries()
-            if self._whole(found) and decided.time in named:
+            if not self._whole(found) or decided.time not in named:
+                continue
+            place = self._between(found.time, found.place, found.topics)
+            if place == found.place:
                 return found
+            if found == decided:  # whoever has decided it otherwise fits it
+                decided = replace(decided, place=place)
+                self._put(decided, uncertain)
         raise LedgerChangedError(
             f"the boundary at {Moment(decided.time)} of load {self.store.load!r} is being decided by several runs at "
             "once, which overwrite each other: try again, and the decision that is stored by then holds"
         )
+
+    def _put(self, decided: Boundary, uncertain: Uncertain) -> None:
+        with suppress(LedgerChangedError):
+            if uncertain.starts:
+                self.store.add_uncertain(decided.time, uncertain)
+            self.store.add_boundary(decided)
 
     def _ripe(self, time: int) -> Sight:
         grace = self.terms.grace or 0
@@ -112,9 +123,9 @@ class Decider:
             )
         return sight
 
-    def _between(self, sight: Sight, time: int) -> Place:
+    def _between(self, time: int, place: Place, topics: Mapping[str, str]) -> Place:
         """The place of the time, between those of the boundaries around it; without partitions added after it."""
-        place, topics, times = sight.at(time), sight.seen.found.ids, self.store.boundaries()
+        times = self.store.boundaries()
         low = self._nearest(reversed([each for each in times if each < time]), topics)
         high = self._nearest([each for each in times if each > time], topics)
         return between(place, low, high)

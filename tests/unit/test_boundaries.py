@@ -1,9 +1,11 @@
 """Boundaries between intervals: decided once, whoever decides at the same moment; compared again by the commit."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from support import interleaving
+from support.interleaving import write_what_was_compared
 from support.keeping import FolderStore
 from support.messages import naming
 from support.runs import LOAD, PARTITION, TOPICS, DictStore, MirrorByHand, Values, World, a_range, a_report
@@ -141,6 +143,30 @@ def test_of_two_decisions_at_the_same_moment_the_first_one_holds_for_both_where_
     stands = world.store.watched(LOAD).boundary(ONE)
     assert [each.place for each in (decided, *others)] == [stands.place] * 2
     assert world.ledger_store.boundaries() == (ONE,)
+
+
+@pytest.mark.parametrize("kept_in", [DictStore, FolderStore], ids=["in Airflow", "in a folder"])
+@pytest.mark.parametrize("times", [(NOON, ONE), (ONE, NOON)], ids=["the earlier one first", "the later one first"])
+def test_two_boundaries_that_are_decided_at_the_same_moment_lie_in_their_order(kept_in, times):
+    """The place of the earlier time is found once a late record has come, which the other one has not seen."""
+    seen_at = {NOON: 11, ONE: 10}
+    for moment in range(200):
+        world, decided = World(kept_in(), settle=lambda: write_what_was_compared(first)), {}  # noqa: B023
+
+        def decide(time, world=world, decided=decided):
+            decided[time] = decider(world, seen_at[time]).boundary(time)
+
+        first, second = (interleaving.Actor(partial(decide, time)) for time in times)
+        for _ in range(moment):
+            first.move()
+        if first.done:
+            return
+        second.finish()
+        first.finish()
+        stands = {time: world.store.watched(LOAD).boundary(time) for time in times}
+        assert decided == stands, moment
+        assert stands[NOON].place.offsets[PARTITION] <= stands[ONE].place.offsets[PARTITION], moment
+    raise AssertionError("it never ended")
 
 
 def test_a_boundary_lies_between_its_neighbours(world):

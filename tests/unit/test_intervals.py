@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.interleaving import Actor, Killed, at
+from support.interleaving import Actor, Killed, at, write_what_was_compared
 from support.keeping import DictStore, FolderStore, Values
 from support.runs import LOAD, MirrorByHand, World, a_range, a_report
 
@@ -173,12 +173,6 @@ def done(world, run, hour, hours):
         return found.action if found.range is None else loaded(world, run, found.range.id)
     except LifecycleError:
         return Action.REFUSE
-
-
-def write_what_was_compared(actor):
-    """As time does: what compared with a document and is about to replace it has done so."""
-    if str(actor.before).startswith("set "):
-        actor.move()
 
 
 def test_a_claim_that_is_cut_off_at_any_moment_is_gone_on_with_by_another_run(kept_in):
