@@ -194,6 +194,7 @@ FAULTS = [
     a_fault({"timestamp": NOW + 10**9}, "ms ahead of the clock, but '{topic}' takes 3600000"),
     a_fault({"timestamp": 0}, "its timestamp is exactly 1970-01-01 00:00:00.000"),
     a_fault({"headers": [{"key": None, "value": b"x"}]}, "one of its headers has no name"),
+    a_fault({"headers": [{"key": "a\0b", "value": b"x"}]}, "one of its headers has U+0000 in its name"),
 ]
 
 

@@ -156,13 +156,21 @@ def _headers(rows: Rows, aims: Aims) -> Findings:
             f"where a record has more than {MOST_HEADERS:,}"
         ),
     )
-    if not rows.headers.flatten().field("key").null_count:
-        return
-    nameless = nulls(rows.headers.flatten().field("key"))
-    parents = pc.list_parent_indices(rows.headers).to_numpy()
+    names = rows.headers.flatten().field("key")
+    cut = pc.match_substring(names, "\0").fill_null(False).to_numpy(zero_copy_only=False)  # noqa: FBT003 - Arrow's own
+    yield _with_one_of(rows, nulls(names)), lambda _: "one of its headers has no name"
+    yield (
+        _with_one_of(rows, cut),
+        lambda _: "one of its headers has U+0000 in its name, where Kafka's client would cut it off",
+    )
+
+
+def _with_one_of(rows: Rows, headers: Any) -> Any:
+    """A mask of the rows that have one of these headers."""
     mask = np.zeros(len(rows), bool)
-    mask[parents[nameless]] = True
-    yield mask, lambda _: "one of its headers has no name"
+    if headers.any():
+        mask[pc.list_parent_indices(rows.headers).to_numpy()[headers]] = True
+    return mask
 
 
 def _timestamp(rows: Rows, aims: Aims) -> Findings:

@@ -252,7 +252,7 @@ def dead_letters(
 
 
 def _headers(own: list[Any], reason: str, stamp: bytes | None) -> list[Any]:
-    named = [(name, value) for name, value in without_provenance(own) if name is not None]
+    named = [(name, value) for name, value in without_provenance(own) if name is not None and "\0" not in name]
     return [*named, (ERROR_HEADER, _cut(reason)), *([] if stamp is None else [(HEADER, stamp)])]
 
 
