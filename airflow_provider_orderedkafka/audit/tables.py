@@ -396,18 +396,30 @@ def _folder(lake: _Lake) -> Batches:
             f"parquet:{lake.name} is a Delta table, where not every file counts: name it delta:{lake.name}"
         )
     with _explained(f"parquet:{lake.name}", "pyarrow"):
-        found = dataset.dataset(base, format="parquet", filesystem=files, partitioning=_texts_in_paths(files, base))
+        found = _dataset(files, base)
         names = lake.choose(found.schema)
         for each in found.get_fragments():
             for batch in each.to_batches(schema=found.schema, columns=names):
                 yield each.path.removeprefix(f"{base}/"), batch
 
 
-def _texts_in_paths(files: fs.FileSystem, base: str) -> dataset.Partitioning:
-    """The columns that paths have, of which a topic is text, even if its name is a number."""
-    guessed = dataset.dataset(base, format="parquet", filesystem=files, partitioning="hive").partitioning.schema
+def _dataset(files: fs.FileSystem, base: str) -> dataset.Dataset:
+    """The files of a folder with the columns that their paths have, of which a topic is text, even if a number."""
+    there = [each.path for each in files.get_file_info(fs.FileSelector(base, recursive=True)) if each.is_file]
+    shown = [path for path in there if not any(map(_is_hidden, path.removeprefix(f"{base}/").split("/")))]
+
+    def read(partitioning: Any) -> dataset.Dataset:
+        how = {"filesystem": files, "partitioning": partitioning, "partition_base_dir": base}
+        return dataset.dataset(shown, format="parquet", **how)
+
+    guessed = read("hive").partitioning.schema
     kinds = [each.with_type(pa.string()) if each.name == "topic" else each for each in guessed]
-    return dataset.partitioning(pa.schema(kinds), flavor="hive")
+    return read(dataset.partitioning(pa.schema(kinds), flavor="hive"))
+
+
+def _is_hidden(name: str) -> bool:
+    """As to Spark, to which `_day=1` is a value of a column, and `_temporary` is not there."""
+    return name.startswith(".") or (name.startswith("_") and "=" not in name)
 
 
 def _iceberg_table(lake: _Lake) -> Any:

@@ -285,13 +285,16 @@ def test_an_iceberg_table_is_audited_by_the_catalog_that_pyiceberg_knows(
 def test_a_folder_of_parquet_is_audited_with_the_columns_of_its_paths(
     audit: Any, source: str, records: Records, tmp_path: Path
 ) -> None:
-    rows, by = rows_of(records.read(source)), ["topic", "partition"]
-    made = pa.Table.from_pylist(one_more()(rows), pa.schema(AS_KAFKA))
+    rows, by = rows_of(records.read(source)), ["topic", "_day", "partition"]
+    made = pa.Table.from_pylist(one_more()(rows), pa.schema(AS_KAFKA)).append_column("_day", pa.array([1] * (ROWS + 1)))
     parquet.write_to_dataset(made, tmp_path / "folder", partition_cols=by)
+    for hidden in (".left/a.parquet", "_temporary/0/a.parquet", "_SUCCESS", f"topic={source}/.a.parquet.crc"):
+        (tmp_path / "folder" / hidden).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "folder" / hidden).touch()
     code, out, _ = audit("--table", f"parquet:{tmp_path}/folder", "--json")
     found = json.loads(out)
     assert (code, counted(found)) == (FOUND, {"doubled": 1})
-    assert found["places"][0]["output"].startswith(f"topic={source}/partition=1/")
+    assert found["places"][0]["output"].startswith(f"topic={source}/_day=1/partition=1/")
     table = write(tmp_path, rows, AS_KAFKA)
     code, out, err = audit("--table", table.replace("delta:", "parquet:"))
     assert (code, out) == (SETTING, "")
