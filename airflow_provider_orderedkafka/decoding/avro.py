@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from ..errors import SettingError
 from .bad_records import Errors, message_of, sound
-from .evolution import ALIASES, DEFAULT, PLAIN, cast, converted, kept, mask, meaning, meanings, offsets
+from .evolution import ALIASES, DEFAULT, PLAIN, cast, converted, in_microseconds, kept, mask, meaning, meanings, offsets
 from .formats import MOST_DIGITS
 
 Values = Sequence[Any]
@@ -325,8 +325,10 @@ def _logical(array: Any, writer: Any, reader: Any) -> Any:
 
 def _moment(unit: str, zone: str | None) -> Callable[[Any], Any]:
     def made(array: Any) -> Any:
-        found = cast(array, pa.int64()).cast(pa.timestamp(unit, zone))
-        return found.cast(pa.timestamp("us", zone), safe=unit != "ns")
+        found = cast(array, pa.int64())
+        if unit == "ns":
+            return in_microseconds(found).cast(pa.timestamp("us", zone))
+        return found.cast(pa.timestamp(unit, zone)).cast(pa.timestamp("us", zone))
 
     return made
 

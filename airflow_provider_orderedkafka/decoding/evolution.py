@@ -80,6 +80,12 @@ def cast(array: Any, kind: Any) -> Any:
     return found
 
 
+def in_microseconds(nanoseconds: Any) -> Any:
+    """Integers without their last three digits as moments have them: also before 1970 none becomes later."""
+    before = pc.subtract(pc.divide(pc.add(nanoseconds, 1), 1_000), 1)
+    return pc.if_else(pc.less(nanoseconds, 0), before, pc.divide(nanoseconds, 1_000))
+
+
 def _family(kind: Any) -> Any:
     if pa.types.is_boolean(kind) or (pa.types.is_primitive(kind) and not pa.types.is_temporal(kind)):
         return "number"

@@ -23,7 +23,7 @@ from pyarrow import json as arrow_json
 
 from ..errors import SettingError
 from .bad_records import Errors, sound
-from .evolution import converted
+from .evolution import converted, in_microseconds
 
 SIMPLE: Final = {
     "string": pa.string(),
@@ -158,7 +158,8 @@ class JsonWriter:
             if finer == _readable(self.type) or not any(map(FINER.search, texts)):
                 raise
             _check_years(texts, self.type)
-            rows = _rows(texts, finer).cast(_readable(self.type), safe=False)
+            written, target = pa.field("", finer), pa.field("", _readable(self.type))
+            rows = converted(_rows(texts, finer), written, target, _cut)
         return rows.cast(self.type)
 
 
@@ -188,6 +189,11 @@ def _check_year(array: Any, _writer: Any, reader: Any) -> Any:
         if first < NANOSECONDS[0] or last > NANOSECONDS[1]:
             raise ValueError(f"a moment of the years {first} to {last} has seconds with more than six decimals")
     return pa.nulls(len(array), reader.type)
+
+
+def _cut(array: Any, _writer: Any, reader: Any) -> Any:
+    cut = pa.types.is_timestamp(reader.type)
+    return in_microseconds(array.cast(pa.int64())).cast(reader.type) if cut else array
 
 
 def _is_object(text: bytes) -> bool:

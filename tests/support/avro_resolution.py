@@ -79,6 +79,6 @@ def meant(value, schema):
     if name.startswith("time-"):
         return value * MICROS[name.removeprefix("time-")]
     if "timestamp" in name:
-        micros = int(value / Decimal(1_000)) if unit == "nanos" else value * MICROS[unit]
+        micros = value // 1_000 if unit == "nanos" else value * MICROS[unit]
         return EPOCHS[place] + dt.timedelta(microseconds=micros)
     return value
