@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import SettingError
+from .formats import MOST_DIGITS
 
 DEFAULT: Final = b"default"
 ALIASES: Final = b"aliases"
@@ -34,6 +35,8 @@ PLAIN: Final = [""]
 
 WITHOUT_UNIT: Final = ("", "enum", "floats", "uint32", "uint64")
 """Meanings that change no value that both sides can have."""
+
+_LONG_DIGITS: Final = 19
 
 Leaf = Callable[[Any, Any, Any], Any]
 """Makes the reader's column of what was written, by the fields of both."""
@@ -74,6 +77,10 @@ def cast(array: Any, kind: Any) -> Any:
         raise ValueError(f"{array.type} cannot be read as {kind}")
     if pa.bool_() in (array.type, kind):
         array = array.cast(pa.int64())
+    if pa.types.is_decimal(kind) and pa.types.is_integer(
+        array.type
+    ):  # Arrow wants room for any, however small they are
+        array = array.cast(pa.decimal256(_LONG_DIGITS + kind.scale, kind.scale))
     found = array.cast(kind, safe=not pa.types.is_floating(kind))
     if pa.types.is_floating(array.type) and pa.types.is_floating(kind) and pc.is_inf(found) != pc.is_inf(array):
         raise ValueError(f"{array.type} does not fit {kind}")
@@ -167,15 +174,24 @@ def _both(one: Any, other: Any, *, first_counts: bool = False) -> Any:
     try:
         if PLAIN in meanings and any(name.startswith("time-") for name, *_ in meanings):
             raise ValueError(f"{one.name!r} is a time and a number")  # noqa: TRY301 - as Arrow says it of others
-        kind = pa.unify_schemas(
-            [pa.schema([each.with_name("")]) for each in (one, other)], promote_options="permissive"
-        )
+        kind = _unified(one, other)
     except ValueError as error:
         raise SettingError(
             f"the schemas do not fit together: {one.name!r} is {a} and {b} ({error}); load their topics with separate "
             "loads"
         ) from error
-    return one.with_type(kind.field(0).type).with_metadata({**_metadata(one), **meaning(*meanings)})
+    return one.with_type(kind).with_metadata({**_metadata(one), **meaning(*meanings)})
+
+
+def _unified(one: Any, other: Any) -> Any:
+    """The type that takes the values of both; `ValueError` if there is none in which they stay what they are."""
+    schemas = [pa.schema([each.with_name("")]) for each in (one, other)]
+    kind = pa.unify_schemas(schemas, promote_options="permissive").field(0).type
+    if pa.types.is_decimal(kind) and kind.precision > MOST_DIGITS:
+        raise ValueError(f"a column has at most {MOST_DIGITS} digits")
+    if pa.types.is_floating(kind) and any(pa.types.is_decimal(each.type) for each in (one, other)):
+        raise ValueError("a decimal would be rounded")
+    return kind
 
 
 def _with_names(one: Any, other: Any) -> Any:

@@ -2,6 +2,7 @@
 
 import uuid
 from base64 import b64encode
+from decimal import Decimal
 
 import pytest
 from google.protobuf import descriptor_pb2
@@ -118,6 +119,27 @@ def test_the_default_that_one_topic_says_and_the_same_one_in_another_type_count(
     default = {"type": "int", "default": 5}
     kinds = {first: {"type": "long"}, "orders": {"type": "int"}, "refunds": {"type": "int"}, "third": default}
     assert of_topics(registry, kinds) == [{"id": 7, "new": 5}]
+
+
+def decimal(precision, scale):
+    return {"type": "bytes", "logicalType": "decimal", "precision": precision, "scale": scale}
+
+
+def test_a_decimal_of_one_topic_takes_the_whole_numbers_of_another(registry):
+    given = []
+    for topic, kind, value in (("orders", decimal(10, 2), Decimal("1.25")), ("refunds", "long", 7)):
+        text = order({"name": "price", "type": kind})
+        given.append(framed(register(registry, text, f"{topic}-value"), text, {"price": value}))
+    found = RecordDecoder.of(Decode(value=Avro(registry="r")), ["orders", "refunds"], REGISTRY)
+    assert values(decoded(found, records(given))) == [{"price": Decimal("1.25")}, {"price": Decimal("7.00")}]
+
+
+@pytest.mark.parametrize("kinds", [(decimal(38, 2), decimal(38, 30)), (decimal(10, 2), "double")], ids=str)
+def test_decimals_that_no_column_takes_as_they_are_are_refused(registry, kinds):
+    for topic, kind in zip(("orders", "refunds"), kinds, strict=True):
+        register(registry, order({"name": "price", "type": kind}), f"{topic}-value")
+    with pytest.raises(SettingError, match="'price'"):
+        RecordDecoder.of(Decode(value=Avro(registry="r")), ["orders", "refunds"], REGISTRY)
 
 
 def test_where_no_record_lacks_it_the_other_default_of_a_field_is_none_of_them(registry):
