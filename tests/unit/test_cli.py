@@ -175,6 +175,12 @@ def test_read_has_short_options():
         assert parser.parse_args(short) == parser.parse_args(long)
 
 
+def test_a_file_that_cannot_be_written_is_said_before_kafka_is_asked(tmp_path, capsys):
+    output = str(tmp_path / "nowhere" / "orders.parquet")
+    assert cli.main(["read", "orders", "-b", "127.0.0.1:1", "--output", output]) == 2
+    assert output in capsys.readouterr().err
+
+
 def test_every_command_answers_programs_too():
     options = {name: [set(action._option_string_actions) for action in actions(p)] for name, p in cli.parsers().items()}
     assert {name for name, found in options.items() for each in found if "--json" not in each} == set()

@@ -109,10 +109,17 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.output is None:
             _WRITERS[kind](sys.stdout.buffer, batches, some)
         else:
-            target = open_.enter_context(arguments.output.open("wb"))
+            target = open_.enter_context(_opened(arguments.output))
             shown = _with_a_bar(some, batches) if sys.stderr.isatty() else some
             _WRITERS[kind](target, batches, shown)
     return 0
+
+
+def _opened(output: Path) -> BinaryIO:
+    try:
+        return output.open("wb")
+    except OSError as error:
+        raise SettingError(f"--output {str(output)!r} cannot be written: {error.strerror}") from error
 
 
 def _usual(output: Path | None) -> str:
