@@ -11,7 +11,7 @@ from .compat.airflow import has_data_intervals, mapped_group
 from .context import SCHEME
 from .core.documents import Kind
 from .core.notation.subscriptions import check_not_fed_back
-from .decoding.formats import Json, Protobuf
+from .decoding.formats import Json, JsonSchema, Protobuf
 from .errors import SettingError
 from .hooks.submission import SparkSubmit, master_of
 from .job import Job, Rows
@@ -189,7 +189,7 @@ def _check_bytes(load: OrderedLoad, rows: Rows) -> None:
     """`SettingError` for columns of several fields, which no topic takes as they are."""
     decoded = {} if rows.decode is None else rows.decode.formats
     for column, each in decoded.items():
-        if isinstance(each, Json | Protobuf):
+        if isinstance(each, Json | JsonSchema | Protobuf):
             raise SettingError(
                 f"load {load.name!r}: decode makes {column!r} a struct, but a topic takes bytes or text: convert it in "
                 f"a transform, as with to_json({column}), or write to a table"
