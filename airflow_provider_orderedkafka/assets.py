@@ -6,7 +6,8 @@ from airflow.sdk import Asset, AssetAlias, AssetWatcher
 
 from .context import SCHEME, ledger_asset
 from .core.notation.spelling import arguments
-from .load import OrderedLoad
+from .load import OrderedLoad, check_name
+from .parsing import check_load
 from .triggers.offsets import OffsetRangeTrigger
 
 __all__ = ["ledger_asset", "output_alias", "watched_ledger_asset"]
@@ -21,6 +22,7 @@ def watched_ledger_asset(load: OrderedLoad, *, poll_interval: float = 5.0, backo
     :param backoff: Delay before another run is started after one that ended without a commit. Doubled each time;
         default: one minute.
     """
+    check_load(load)
     # Not the ledger's own asset: Airflow drops an asset's watchers when any DAG file names the asset without them.
     milliseconds = round((backoff or timedelta(minutes=1)).total_seconds() * 1000)
     trigger = OffsetRangeTrigger.watching(load, poll_interval, milliseconds)
@@ -34,9 +36,11 @@ def watched_ledger_asset(load: OrderedLoad, *, poll_interval: float = 5.0, backo
     )
 
 
+@arguments()
 def output_alias(load: str) -> AssetAlias:
     """The asset alias of a load's output: schedule a DAG on it to run after each commit.
 
     :param load: Name of the load.
     """
+    check_name(load)
     return AssetAlias(name=f"orderedkafka.{load}.output", group="orderedkafka")

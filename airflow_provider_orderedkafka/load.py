@@ -93,15 +93,11 @@ class OrderedLoad:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "topics", _kept(self))
-        if isinstance(self.start, Mapping):
-            parse_start(dict(self.start), "start")  # an invalid start may not be JSON either
-            object.__setattr__(self, "start", canonical({t: _plain(each) for t, each in self.start.items()}))
-        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
-            raise SettingError(
-                "a load's name must be 1 to 100 letters, digits, '_' or '-', and begin with a letter or digit, found "
-                f"{self.name!r}; it becomes part of task ids, an asset's URI and a consumer group's name"
-            )
+        check_name(self.name)
         try:
+            if isinstance(self.start, Mapping):
+                parse_start(dict(self.start), "start")  # an invalid start may not be JSON either
+                object.__setattr__(self, "start", canonical({t: _plain(each) for t, each in self.start.items()}))
             wrong = next(_mistakes(self), None)
         except SettingError as error:
             raise SettingError(f"load {self.name!r}: {error}") from error
@@ -190,6 +186,14 @@ def _plain(start: Any) -> Any:
 def is_absolute(location: str) -> bool:
     """Whether it is the same place for every process, wherever it runs."""
     return _ABSOLUTE.match(location) is not None
+
+
+def check_name(name: object) -> None:
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise SettingError(
+            "a load's name must be 1 to 100 letters, digits, '_' or '-', and begin with a letter or digit, found "
+            f"{name!r}; it becomes part of task ids, an asset's URI and a consumer group's name"
+        )
 
 
 def check_absolute(location: str, what: str) -> None:

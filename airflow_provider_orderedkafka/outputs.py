@@ -401,7 +401,7 @@ def named(text: str) -> Output:
         **{each: lambda: FilesOutput(name, kind) for each in FILES},
     }
     if kind not in makers:
-        is_topic = kind in {"kafka", text}
+        is_topic = kind in {"kafka", text} and is_topic_name(name or text)
         hint = (
             f"did you mean 'topic:{name or text}'?"
             if is_topic
@@ -436,6 +436,11 @@ def _hold_path(output: Any) -> None:
         raise SettingError(
             f"{type(output).__name__}: path must be absolute or a location such as 's3a://lake/orders', found "
             f"{output.path!r}: Spark would look for it somewhere else"
+        )
+    if output.path != output.path.strip():
+        raise SettingError(
+            f"{type(output).__name__}: path begins or ends with white space, found {output.path!r}, which is another "
+            "folder than the one without it: leave it out"
         )
     if has_login(output.path):
         raise SettingError(

@@ -32,6 +32,7 @@ FLAGS = {**{name: f"--{name.replace('_', '-')}" for name in _FLAGGED}, "yarn_que
 
 
 @arguments(
+    master="it is the host of the Spark connection, whose ID is conn_id",
     java_class="the application is a Python program, which has no main class",
     track_driver_via_k8s_api="spark-submit itself waits for the driver's pod, and ending the task ends the pod",
     **dict.fromkeys(

@@ -13,7 +13,7 @@ from ..core.lifecycle import Action
 from ..core.notation.spelling import arguments
 from ..core.order.positions import Offsets
 from ..core.pacing import Lag
-from ..errors import LifecycleError, OrderedKafkaError
+from ..errors import LifecycleError, OrderedKafkaError, SettingError
 from ..job import Rows, job_of
 from ..load import OrderedLoad
 from ..loads.books import in_numbers
@@ -63,6 +63,11 @@ class CommitOffsetRangeOperator(BaseOperator):
         asset: Asset | None = None,
         **kwargs: Any,
     ) -> None:
+        if not isinstance(asset, Asset | None):
+            raise SettingError(
+                f"load {load.name!r}: asset must be an Asset, found {asset!r}: from airflow.sdk import Asset, and give "
+                "Asset('...')"
+            )
         given = {
             "trigger_rule": "none_failed_min_one_success",
             # At its first event Airflow creates the asset, and fails a task if another one does so at the same moment.

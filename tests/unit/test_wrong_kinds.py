@@ -52,3 +52,13 @@ def test_a_value_without_an_argument_that_it_needs_names_it(name):
         with pytest.raises(SettingError) as refused:
             made(**some)
         assert says(str(refused.value), f"{name}() needs {argument}=. {argument}: ")
+
+
+@pytest.mark.parametrize(
+    "argument", [name for name in inspect.signature(public.ordered_load).parameters if name != "load"]
+)
+def test_what_is_said_of_an_argument_is_said_of_no_other(argument):
+    load = public.OrderedLoad("orders", topics=["orders"])
+    with pytest.raises(SettingError) as refused:
+        public.ordered_load(load, **{argument: object()})
+    assert ":param" not in str(refused.value)

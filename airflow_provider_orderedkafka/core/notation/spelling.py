@@ -188,8 +188,8 @@ def _check_given(called: str, given: Mapping[str, Any], taken: Sequence[Paramete
 
 def _first_sentence(name: str, about: str) -> str:
     """The first sentence of what a docstring says of a parameter."""
-    found = re.search(rf":param {name}: (.*?\.)(?=\s|$)", about, re.DOTALL)
-    return " ".join(found[1].replace("`", "").split()) if found else ""
+    found = re.search(rf":param {name}: (.*?)(?:\.\s|\s:param |\.?\s*\Z)", about, re.DOTALL)
+    return f"{' '.join(found[1].replace('`', '').split())}." if found else ""
 
 
 _MANY: Final = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
