@@ -25,12 +25,16 @@ from .operators.resolve import OnClear, ResolveOffsetRangeOperator
 from .operators.submit import SubmitOrderedLoadOperator
 from .outputs import TEMPLATED, Output
 from .parsing import (
+    ASKED,
     ELSEWHERE,
+    FORMS,
     check_alone,
+    check_asked,
     check_audit,
     check_checkpoint,
     check_dag,
     check_form,
+    check_forms,
     check_job,
     check_load,
     check_tasks,
@@ -210,7 +214,9 @@ class _Group:
     def _checked(self, group: OrderedLoadGroup) -> "_Group":
         """The same, with its output as a value."""
         load = self.load
-        check_wait(load, self.mode, self.wait, by_form=bool(fields_of(group.dag, "load")))
+        forms = {form: fields for form in FORMS if (fields := fields_of(group.dag, form))}
+        check_forms(load, self.mode, forms)
+        check_wait(load, self.mode, self.wait, by_form="load" in forms)
         check_dag(load, self.mode, group)
         for location in filter(None, (self.checkpoint, load.ledger)):
             check_no_login(location)
@@ -221,7 +227,10 @@ class _Group:
         check_job(load, None, self.rows)  # before where rows go: a wrong `rows` is said first
         to = output_of(load, self.to, self.rows)
         check_job(load, to, self.rows, self.mode)
-        check_form(load, self.rows, fields_of(group.dag, "replay" if self.mode == "replay" else "load"))
+        for form, fields in forms.items():
+            check_form(load, self.rows, fields)
+            if form == "replay":
+                check_asked(load, fields, {name: getattr(self, name) for name in ASKED if name != "to" or to})
         if self.audit:
             check_audit(load, to, self.rows)
         return replace(self, to=to)

@@ -6,7 +6,7 @@ counts when the range is planned: after that, the range says it.
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 from .core.next_range import NO_BOUND, AtMost
 from .core.notation.spelling import meant
@@ -14,18 +14,17 @@ from .core.notation.starts import parse_start
 from .errors import SettingError
 from .job import Job
 from .outputs import FILES, NewTopics
+from .parsing import Form
 from .storage import uri_of
 
 if TYPE_CHECKING:
     from airflow.sdk import DAG, Context, Param
 
-Form = Literal["load", "replay"]
-
 MARK: Final = "x-orderedkafka"
 TAKEN: Final = "x-orderedkafka-taken"
 FORMATS: Final = ("topic", "parquet", "delta", "iceberg")
 KNOWN: Final = tuple(dict.fromkeys([*FORMATS, *FILES]))
-TIMES: Final = "^(earliest|latest|committed:|-?[0-9]|[{])"
+TIMES: Final = r"^\s*(earliest|latest|committed:|-?[0-9]|[{])"
 """How a time begins. `resolve` says what is wrong with the rest."""
 
 HOW: Final = "How"

@@ -4,7 +4,7 @@ import os
 from collections.abc import Collection, Container, Mapping
 from dataclasses import fields
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
 from .compat.airflow import has_data_intervals, mapped_group
@@ -22,6 +22,8 @@ from .outputs import TEMPLATED, FilesOutput, Output, named
 
 if TYPE_CHECKING:
     from airflow.sdk import DAG, Asset, TaskGroup
+
+Form = Literal["load", "replay"]
 
 READERS: Mapping[str, str] = {"delta": "deltalake", "iceberg": "pyiceberg", "avro": "cramjam"}
 """What reads tables, and Spark's Avro, back without Spark."""
@@ -45,6 +47,18 @@ WAITS: Mapping[Kind, tuple[str, ...]] = {
     "interval": ("always", "never"),
     "replay": ("never",),
 }
+FORMS: Mapping[Form, Kind] = {"load": "incremental", "replay": "replay"}
+"""What each form is for."""
+
+ASKED = {
+    "start": "{{ params.start }}",
+    "end": "{{ params.end }}",
+    "to": "{{ params.format }}:{{ params.target }}",
+    "row_limit": "{{ params.row_limit or '' }}",
+    "dry_run": "{{ params.dry_run }}",
+}
+"""What the form of a replay asks for, and how a replay takes it from there."""
+
 ON_THE_RUN_BEFORE = ("wait_for_downstream", "depends_on_past")
 """What a task has; Airflow sets the second with the first."""
 
@@ -62,11 +76,6 @@ def check_wait(load: OrderedLoad, mode: Kind, wait: object, *, by_form: bool) ->
     if wait not in WAITS[mode]:
         expected = ", ".join(map(repr, WAITS[mode]))
         raise SettingError(f"load {load.name!r}: wait must be one of {expected}, found {wait!r}")
-    if by_form and mode != "incremental":
-        raise SettingError(
-            f"load {load.name!r} has mode {mode!r}, but load_params() of its DAG are the form of an ordered_load(): "
-            "leave them out, or move one of the two into a DAG of its own"
-        )
     if by_form and wait in {"always", "never"}:
         raise SettingError(
             f"load {load.name!r}: wait={wait!r}, and load_params() of its DAG ask in a form whether a run waits: leave "
@@ -169,11 +178,32 @@ def check_first_rows(load: OrderedLoad, rows: Rows, limit: int | None) -> None:
         _refuse_first_rows(load, rows, f"row_limit={limit}", "leave one out")
 
 
+def check_forms(load: OrderedLoad, mode: Kind, forms: Collection[Form]) -> None:
+    """`SettingError` for a form in which a person would ask for what such a load does not do."""
+    for form in forms:
+        if mode != FORMS[form]:
+            raise SettingError(
+                f"load {load.name!r} has mode {mode!r}, but {form}_params() of its DAG are the form of an "
+                f"ordered_{form}(): leave them out, or move one of the two into a DAG of its own"
+            )
+
+
 def check_form(load: OrderedLoad, rows: Rows, fields: Container[str]) -> None:
     """`SettingError` where the load's form may ask for the first rows, as well."""
     if "row_limit" in fields:
         way_out = "leave the field out, with row_limit=False in load_params() or replay_params(), or leave Allow out"
         _refuse_first_rows(load, rows, "a form with the field 'row_limit'", way_out)
+
+
+def check_asked(load: OrderedLoad, fields: Container[str], given: Mapping[str, Any]) -> None:
+    """`SettingError` where a person would fill in a field of a replay's form that the replay does not take from it."""
+    for name, value in given.items():
+        unasked = name == "row_limit" and name not in fields
+        if not unasked and TEMPLATED.search(repr(value)) is None:
+            raise SettingError(
+                f"load {load.name!r}: {name}={value!r}, and replay_params() of its DAG ask for it in a form, where it "
+                f"would mean nothing: take it from there, {name}={ASKED[name]!r}, or leave the form out"
+            )
 
 
 def _refuse_first_rows(load: OrderedLoad, rows: Rows, asked: str, way_out: str) -> None:

@@ -30,6 +30,7 @@ GOOD_TIMES = [
     "-1h30m",
     "-250ms",
     "-2d 3h",
+    " -2h ",
     '{"orders": [0, 0, -2], "refunds": {"0": 5}}',
     '{\n  "orders": "earliest",\n  "refunds": "-1h"\n}',
 ]

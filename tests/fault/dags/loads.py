@@ -88,4 +88,6 @@ with DAG(
         to=KafkaOutput("{{ params.target }}"),
         start="{{ params.start }}",
         end="{{ params.end }}",
+        row_limit="{{ params.row_limit or '' }}",
+        dry_run="{{ params.dry_run }}",
     )
