@@ -240,10 +240,23 @@ def dags_of_files() -> list[tuple[str, Mapping[str, Any] | None]]:
         bundle.initialize()
         more = {"bundle_name": bundle.name} if bag.__name__ == DAG_BAG else {"include_examples": False}
         for path in list_py_file_paths(bundle.path):
-            parsed = bag.DagBag(path, bundle_path=bundle.path, **more)
+            with importing_from(bundle.path):
+                parsed = bag.DagBag(path, bundle_path=bundle.path, **more)
             name = f"{bundle.name}:{Path(path).relative_to(bundle.path)}"
             found.append((name, None if parsed.import_errors else parsed.dags))
     return found
+
+
+@contextmanager
+def importing_from(*folders: Path | str) -> Iterator[None]:
+    """Let DAG files import what lies in these folders, as Airflow lets those of a bundle."""
+    more = [str(each) for each in folders]
+    sys.path.extend(more)
+    try:
+        yield
+    finally:
+        for each in more:
+            sys.path.remove(each)
 
 
 # task-sdk 1.1.8 to 1.3.2. Public would be: an error of its own for a task whose supervisor is gone.

@@ -14,7 +14,7 @@ import pytest
 from support.messages import says
 from support.records import at
 
-from airflow_provider_orderedkafka.compat.airflow import has_asset_state
+from airflow_provider_orderedkafka.compat.airflow import dags_of_files, has_asset_state
 from airflow_provider_orderedkafka.core.notation.starts import Moment
 from airflow_provider_orderedkafka.errors import TopicChangedError
 from airflow_provider_orderedkafka.kafka.clients.config import KafkaConfig
@@ -373,6 +373,32 @@ def test_a_plan_for_a_file_that_does_not_run_says_why(tmp_path, capsys, airflow_
     assert str(empty) in capsys.readouterr().err
     assert cli.main(["plan", str(tmp_path / "nowhere.py")]) == 2
     assert "nowhere.py" in capsys.readouterr().err
+
+
+@pytest.fixture
+def shared(airflow_home):
+    """A load of which the DAGs folder has the settings, and a DAG file that imports them."""
+    texts = {
+        "shared_settings": "from airflow_provider_orderedkafka import OrderedLoad\n"
+        "load = OrderedLoad('shared', topics=['shared'])\n",
+        "importing": "from airflow.sdk import DAG\nfrom shared_settings import load\n",
+    }
+    files = [airflow_home / "dags" / f"{name}.py" for name in texts]
+    for file, text in zip(files, texts.values(), strict=True):
+        file.write_text(text)
+    yield
+    for file in files:
+        file.unlink()
+
+
+@pytest.mark.usefixtures("shared")
+def test_a_dag_file_may_import_what_lies_beside_it_and_in_the_dags_folder(tmp_path):
+    (tmp_path / "beside_it.py").write_text("from shared_settings import load\n")
+    (file := tmp_path / "dag.py").write_text("from beside_it import load\n")
+    before = [*sys.path]
+    assert defined_in(file, None)[0].name == "shared"
+    assert dict(dags_of_files())["dags-folder:importing.py"] is not None
+    assert sys.path == before
 
 
 def test_each_load_that_a_loop_of_a_file_makes_is_found_by_its_name(capsys, airflow_home):

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...compat.airflow import importing_from
 from ...core.notation.spelling import listed, meant
 from ...core.notation.starts import parse_start
 from ...errors import LifecycleError, OrderedKafkaError, SettingError, exit_code
@@ -92,8 +93,11 @@ def defined_in(path: Path, name: str | None) -> tuple[OrderedLoad, list[Any]]:
 
 
 def _defined(path: Path) -> Iterable[object]:
+    from airflow.providers.common.compat.sdk import conf
+
     try:
-        return runpy.run_path(str(path)).values()
+        with importing_from(path.absolute().parent, conf.get("core", "dags_folder")):
+            return runpy.run_path(str(path)).values()
     except OrderedKafkaError:
         raise
     except Exception as error:
