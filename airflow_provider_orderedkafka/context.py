@@ -18,7 +18,7 @@ from .loads.ledger import SETTLE_SECONDS, LedgerStore
 from .locations import bind, bound, has_notes, ledger_in, location_for, read_report
 
 if TYPE_CHECKING:
-    from airflow.sdk import Asset, Context
+    from airflow.sdk import Asset, BaseOperator, Context
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -125,6 +125,19 @@ def _store_of(load: str, context: "Context", location: str | None) -> LedgerStor
     if location is not None:
         return ledger_in(load, location)
     return LedgerStore(load, StateOfAsset(context["asset_state_store"][ledger_asset(load)]))
+
+
+def rendering(task: "BaseOperator", context: "Context") -> Callable[[Any], Any]:
+    """Renders templates to text, in settings, too, and in a DAG that renders its own to Python's values."""
+
+    def render(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {name: render(each) for name, each in value.items()}
+        if not isinstance(value, str):
+            return value
+        return task.dag.get_template_env(force_sandboxed=True).from_string(value).render(context)
+
+    return render
 
 
 def memory_of(books: Books, context: "Context") -> Memory:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Asset, BaseOperator
 
 from ..assets import output_alias
-from ..context import books_of, fails, ledger_asset, now_ms, skip, with_assets
+from ..context import books_of, fails, ledger_asset, now_ms, rendering, skip, with_assets
 from ..core.documents import COLUMNS, COSTS, DOUBTS, Changes, Outcome, Place, Report
 from ..core.lifecycle import Action
 from ..core.notation.spelling import arguments
@@ -125,7 +125,7 @@ class CommitOffsetRangeOperator(BaseOperator):
         store = books_of(self.load.name, context, self.load.ledger).store
         loaded = store.range(range_id)
         job = store.job(loaded.job) if loaded is not None and loaded.job else None
-        job = job or job_of(self.to, Rows(), lambda text: str(self.render_template(text, context)))
+        job = job or job_of(self.to, Rows(), rendering(self, context))
         if job.table is not None:
             return Asset(uri=job.table.uri)
         output = job.kafka

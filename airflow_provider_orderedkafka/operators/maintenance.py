@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk import BaseOperator
 
-from ..context import books_of, fails, ledger_asset, now_ms, with_assets
+from ..context import books_of, fails, ledger_asset, now_ms, rendering, with_assets
 from ..core.notation.spelling import arguments, parse_duration
 from ..core.notation.starts import Moment
 from ..errors import SettingError
@@ -95,7 +95,7 @@ class TableMaintenanceOperator(BaseOperator):
         return Moment(since)
 
     def _run(self, context: "Context", since: str) -> None:
-        job = job_of(self.to, Rows(), lambda text: str(self.render_template(text, context)))
+        job = job_of(self.to, Rows(), rendering(self, context))
         to = job.table or self.to
         application, words = packaged_application("ordered_maintenance"), ("--table", to.short, "--since", since)
         submission = submission_of(self, context, self.spark, f"orderedkafka-maintenance-{self.loads[0].name}")

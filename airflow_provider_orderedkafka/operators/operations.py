@@ -1,5 +1,6 @@
 """`orderedkafka ledger` as an operator, for people without a shell."""
 
+import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -94,21 +95,26 @@ class LedgerOperationsOperator(BaseOperator):
         return f"{preview}\nNothing was changed: {outlook}."
 
     def _do(self, context: "Context", store: LedgerStore, ledger: Ledger, found: First | None) -> Ledger:
-        person = ledger_operations.Person(_who(context), self.reason, now_ms(), is_active)
+        person = ledger_operations.Person(_who(context), _text(self.reason), now_ms(), is_active)
         if found is None:
             return ledger_operations.abandon(store, person, ledger)
         mirror = self._hook().mirror(self.load)
         return ledger_operations.rewind(store, mirror, person, ledger, found.place, topics=found.topics)
 
     def _found(self, store: LedgerStore, ledger: Ledger) -> First:
-        names = self.topics.split(",") if isinstance(self.topics, str) else self.topics
+        names = self.topics.split(",") if isinstance(self.topics, str) else self.topics or ()
         topics = [name.strip() for name in names if name.strip()]
-        return ledger_operations.place_to_go(store, ledger, self.to, topics, self._hook().resolve)
+        return ledger_operations.place_to_go(store, ledger, _text(self.to), topics, self._hook().resolve)
 
     def _hook(self) -> Any:
         from ..hooks.ordered_kafka import OrderedKafkaHook
 
         return OrderedKafkaHook(self.kafka_conn_id)
+
+
+def _text(rendered: Any) -> str:
+    """What a template says, where the DAG renders it to one of Python's values."""
+    return rendered if isinstance(rendered, str) else json.dumps(rendered)
 
 
 def _who(context: "Context") -> str:

@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_args
 
 from airflow.sdk import BaseOperator
 
-from ..context import books_of, fails, home_of, interval_of, ledger_asset, memory_of, refuse_backfill, skip, with_assets
+from ..context import (
+    books_of,
+    fails,
+    home_of,
+    interval_of,
+    ledger_asset,
+    memory_of,
+    refuse_backfill,
+    rendering,
+    skip,
+    with_assets,
+)
 from ..core.documents import Kind, Ledger, Range, Times
 from ..core.lifecycle import Action
 from ..core.next_range import NothingToLoad
@@ -206,7 +217,7 @@ class ResolveOffsetRangeOperator(BaseOperator):
 
     def _job(self, context: "Context") -> Job:
         """The job, its templates rendered; refused where it writes what the load reads, before anything is stored."""
-        job = job_of(self.to, self.rows, lambda text: str(self.render_template(text, context)))
+        job = job_of(self.to, self.rows, rendering(self, context))
         if self.mode == "replay":
             job = with_new_topic(context, job)
         check_job(self.load, job.to, job.rows, self.mode)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 
 from ..compat.spark_submit import why_not_started
-from ..context import books_of, fails, ledger_asset, with_assets
+from ..context import books_of, fails, ledger_asset, rendering, with_assets
 from ..core.documents import REPORTED, Range, Report
 from ..core.lifecycle import ADVISE_AFTER, way_out
 from ..core.notation.secrets import masked
@@ -141,7 +141,7 @@ class SubmitOrderedLoadOperator(BaseOperator):
         found = stored_job(books, self.range_id or None)
         if found is not None and self.to is None and self.rows == Rows():
             return found
-        job = job_of(self.to, self.rows, lambda text: str(self.render_template(text, context)))
+        job = job_of(self.to, self.rows, rendering(self, context))
         check_job(self.load, job.to, job.rows)
         return job if found is None or found.changes(job) else job.at(found)
 
@@ -152,7 +152,7 @@ class SubmitOrderedLoadOperator(BaseOperator):
             raise missing_application(self.load.name, application, Path(application).absolute())
         found = submission_of(self, context, self.spark, f"orderedkafka-{self.load.name}")
         check_absolute(self.checkpoint or self._local_root(found), "checkpoint")
-        words = tuple(str(self.render_template(each, context)) for each in own.arguments)
+        words = tuple(map(rendering(self, context), own.arguments))
         return way_of(found, application, words, job, self._options(found, job))
 
     def _run(self, context: "Context", way: Way, todo: Loading, work: Work) -> Report:
@@ -225,7 +225,7 @@ def flow_of(load: OrderedLoad, loaded: Range, job: Job, spark: str, report: Repo
 
 def submission_of(task: BaseOperator, context: "Context", spark: SparkSubmit, name: str) -> Submission:
     """The arguments of spark-submit with their templates rendered, completed from the connection."""
-    asked = rendered(spark, lambda value: task.render_template(value, context))
+    asked = rendered(spark, rendering(task, context))
     return submission(replace(asked, name=asked.name or name), context)
 
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self
 
 from ..compat.airflow import asset_state, has_asset_state, lost_supervisor
-from ..context import SCHEME, ledger_asset, now_ms, run_of, tell
+from ..context import SCHEME, ledger_asset, now_ms, rendering, run_of, tell
 from ..core import status
 from ..core.documents import Ledger, Range, Report
 from ..core.lifecycle import parted
@@ -193,5 +193,5 @@ def _output(context: "Context") -> str:
     """Where this task's load writes to, as `<format>:<place>`; empty if the task does not know it."""
     task: Any = context["task"]
     asked = getattr(task, "to", None)
-    to = None if asked is None else job_of(asked, Rows(), lambda text: str(task.render_template(text, context))).to
+    to = None if asked is None else job_of(asked, Rows(), rendering(task, context)).to
     return "" if to is None else f"{'topic' if to.kind == 'kafka' else getattr(to, 'format', to.kind)}:{to.place}"

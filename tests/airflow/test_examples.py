@@ -236,19 +236,20 @@ def test_the_example_by_shell_runs_the_application_without_the_spark_provider(
 OPERATIONS = "orders_operations"
 
 
+@pytest.mark.parametrize("native", ["", ", render_template_as_native_obj=True"])
 def test_the_operations_example_shows_previews_and_moves_a_ledger_and_asks_for_a_reason(
-    bench, example, ledger_of, capsys
+    bench, example, ledger_of, capsys, native
 ):
     bench.write(6)
     bench.dag().test()
 
     def operate(**form):
         capsys.readouterr()
-        dag = example(OPERATIONS, {'load="orders"': f"load={bench.load!r}"})
+        dag = example(OPERATIONS, {'load="orders"': f"load={bench.load!r}", "runs=1": f"runs=1{native}"})
         return dag.test(run_conf=form).get_task_instance("operate")
 
     assert "revision      1" in operate().xcom_pull()
-    place = {"action": "rewind", "to": "earliest"}
+    place = {"action": "rewind", "to": json.dumps({bench.topic: [0]})}
     assert "6 offsets" in operate(**place).xcom_pull()
     assert operate(**place, confirmed=True).state == "failed"
     assert "reason" in capsys.readouterr().out
@@ -257,7 +258,7 @@ def test_the_operations_example_shows_previews_and_moves_a_ledger_and_asks_for_a
     assert ledger_of(bench.load).revision == 2
     stay = {"action": "rewind", "to": "current"}
     assert f"{bench.topic}[0]@0: stays" in operate(**stay).xcom_pull()
-    assert operate(**stay, confirmed=True, reason="another DAG loads it").state == "success"
+    assert operate(**stay, confirmed=True, reason="2026").state == "success"
     assert ledger_of(bench.load).home_dag is None
     assert repr(bench.load) in operate(action="abandon").xcom_pull()
     bench.order("fail 75")

@@ -7,6 +7,7 @@ from socket import socketpair
 from types import SimpleNamespace
 
 import pytest
+from airflow.sdk import DAG
 from airflow.sdk.execution_time.comms import CommsDecoder, GetDagRunState
 from support.keeping import DictStore
 from support.plain import plain_range, plain_report
@@ -89,7 +90,7 @@ def test_batches_that_come_quickly_are_told_together_and_none_is_left_out(task):
 def test_a_step_tells_where_the_load_writes_to(task, to, expected):
     context = task.context
     context["task"].to = to
-    context["task"].render_template = lambda text, _: text.replace("{{ ds }}", "2026-01-31")
+    context["task"].dag, context["ds"] = DAG("orders", schedule=None), "2026-01-31"
     status.begun(context, LOAD, RANGE, 1)
     assert task.status.output == expected
 

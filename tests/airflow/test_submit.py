@@ -14,10 +14,12 @@ from pathlib import Path
 
 import psutil
 import pytest
+from airflow.sdk import DAG
 from support.bench import steps_of
 from support.services import serving
 
 from airflow_provider_orderedkafka import KafkaOutput, OrderedLoad, SparkSubmit
+from airflow_provider_orderedkafka.context import rendering
 from airflow_provider_orderedkafka.errors import SettingError
 from airflow_provider_orderedkafka.hooks.launching import SECRET_REFERENCE, options_for
 from airflow_provider_orderedkafka.hooks.submission import rendered
@@ -303,12 +305,14 @@ def test_every_other_parameter_of_airflow_s_operator_is_one_here_under_its_name(
         assert ", spark_binary, " not in str(refused.value), "nor a list of what there is"
 
 
-def test_texts_of_spark_submit_are_templates():
-    task = SubmitOrderedLoadOperator(task_id="load", load=OrderedLoad("orders", topics=["orders"]))
+@pytest.mark.parametrize("x", ["x", "1,2", '{"a": 1}', "1_000"])
+def test_texts_of_spark_submit_are_templates_and_stay_texts_where_the_dag_renders_its_own_to_values(x):
+    with DAG("native", schedule=None, render_template_as_native_obj=True):
+        task = SubmitOrderedLoadOperator(task_id="load", load=OrderedLoad("orders", topics=["orders"]))
     said = "{{ params.said }}"
-    asked = SparkSubmit(said, conf={"spark.a": said}, packages=said, name=said, env_vars={"A": said})
-    found = rendered(asked, lambda value: task.render_template(value, {"params": {"said": "x"}}))
-    assert found == SparkSubmit("x", conf={"spark.a": "x"}, packages="x", name="x", env_vars={"A": "x"})
+    asked = SparkSubmit(said, conf={"spark.a": said, "spark.b": x}, packages=said, name=said, env_vars={"A": said})
+    found = rendered(asked, rendering(task, {"params": {"said": x}}))
+    assert found == SparkSubmit(x, conf={"spark.a": x, "spark.b": x}, packages=x, name=x, env_vars={"A": x})
 
 
 def test_what_airflow_adds_to_spark_s_settings_for_lineage_is_submitted(bench, states, submitted, monkeypatch):
