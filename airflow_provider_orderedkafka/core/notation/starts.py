@@ -28,7 +28,7 @@ _IN_SECONDS: Final = range(10**8, 10**11)
 """Numbers that are years from 1973 on in seconds, and in milliseconds the time before there was any Kafka."""
 
 _DATES: Final = range(19_700_101, 21_000_101)
-"""Numbers that are dates without dashes, such as Airflow's `ds_nodash`, and in milliseconds a morning of 1970."""
+"""Numbers that are dates without dashes, as Airflow writes them in ds_nodash, and in milliseconds a morning of 1970."""
 
 _PARTITION: Final = re.compile("0|[1-9][0-9]{0,9}")
 _SHOWN: Final = 200
