@@ -100,7 +100,7 @@ MUTANTS = [
     (
         "rows without a key may go to partitions that nobody has noted",
         f"{PACKAGE}/kafka/write/writing.py",
-        {'and (one_by_one or named.endswith("random"))': "and one_by_one"},
+        {"if rows.source is not None and spreads:": "if rows.source is not None and one_by_one:"},
         TOPICS,
     ),
     (

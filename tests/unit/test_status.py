@@ -205,16 +205,16 @@ SHORTER = Place(Offsets({FIRST: 120, SECOND: 60}), Floor(4_000))
     ],
 )
 def test_a_replay_that_failed_has_ended_once_another_run_has_loaded_the_same_to_the_same_place(other, to, state):
-    replay = replace(RANGE, kind="replay")
+    replay, why = replace(RANGE, kind="replay"), "no room"
     first = replace(replay, id="r0", **other)
-    before = status.failed(status.planned(begun(), updater(output=to), first), updater(output=to), first, "no room")
+    before = status.failed(status.planned(begun(), updater(output=to), first), updater(output=to), first, why)
     after = status.planned(before, AGAIN, replay)
     assert [row.state for row in after.ranges if row.id == "r0"] == ["failed"]
     report = replace(REPORT, range=replay)
     (row,) = (row for row in status.committed(after, AGAIN, replay, report, None).ranges if row.id == "r0")
     assert row.state == state
     assert row.by == ("d/run 2" if state == "abandoned" else "")
-    assert "no room" in row.error
+    assert why in row.error
 
 
 def test_a_range_that_is_loaded_again_is_planned_again():
