@@ -135,7 +135,7 @@ def test_no_key_comes_in_twice_because_delta_keeps_another_value_where_it_partit
     assert upserts.rows() == upserts.expected(records)
     records.produce(upserts.topic, [Record(b"1", START + 1_000, 0, b"")])
     ended = upserts.run(*upserts.transform)
-    assert (ended["code"], "'name' of an upsert is null" in ended["said"]) == (65, True), ended["said"]
+    assert (ended["code"], "'name'" in ended["said"]) == (65, True), ended["said"]
 
 
 def told(value: str, *keys: str, deleted: tuple[str, ...] = ()) -> list[Record]:
