@@ -148,7 +148,7 @@ class Registry:
                 f"{self.name} refuses this client ({status}: {error.error_message}): check login and password of its "
                 "connection, and that they may read the subjects"
             )
-        if status == NOT_FOUND and (error.error_code or 0) > 0:  # else another one answers where the registry should
+        if status == NOT_FOUND and error.error_code not in (None, error.UNKNOWN):  # which any other server leaves out
             return NoSchemaError(f"{self.name}: {error.error_message}")
         return UnreachableError(f"{self.name} failed with {status}: {error.error_message}; {_WAY_OUT}")
 
