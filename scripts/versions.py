@@ -117,6 +117,7 @@ TASKS = (
     "tests/airflow/test_load_group.py::test_an_error_that_a_retry_cannot_mend_is_not_retried",
     "tests/airflow/test_opentelemetry.py",
     "tests/airflow/test_page.py",
+    "tests/airflow/test_page_of_failures.py",
     "tests/airflow/test_pages.py",
     "tests/airflow/test_status.py",
     "tests/airflow/test_examples.py::test_the_form_of_every_example_can_be_sent_as_it_stands",

@@ -234,35 +234,6 @@ def test_a_real_load_shows_what_it_did(bench, served, tab):
     assert tab.texts("#partitions tbody tr") == [f"{bench.topic}[0]\t30\t\u2013\t30\t0\t0"]
 
 
-@pytest.mark.versions
-def test_a_load_that_failed_says_so_with_what_waits_and_the_way_to_its_task(bench, served, tab):
-    bench.write(30)
-    bench.order("fail 2")
-    assert bench.dag("min_offsets=10").test().state == "failed"
-    tab.open(f"{served.page}?load={bench.load}")
-    assert "failed" in tab.text("#open .state")
-    assert says(tab.text("#open"), "30 offsets ... 1 partition")
-    assert "30 offsets" in tab.text(".tiles")
-    assert f"/tasks/{bench.load}.load" in tab.ask("[...document.querySelectorAll('#open a')].map((a) => a.href).join()")
-    tab.open(served.page)
-    (row,) = [row for row in tab.texts("main tbody tr") if row.startswith(bench.load)]
-    assert "failed" in row
-
-
-@with_state
-def test_a_load_that_failed_and_is_tried_again_by_airflow_asks_for_nothing_yet(bench, served, tab):
-    bench.write(30)
-    bench.order("fail 2")
-    run = bench.dag("min_offsets=10").test()
-    tab.open(f"{served.page}?load={bench.load}")
-    assert "itself" not in tab.text("#open .todo")
-    assert tab.text("#open .steps .failed").strip() == "failed"
-    set_state(run, f"{bench.load}.load", "up_for_retry")
-    tab.open(f"{served.page}?load={bench.load}")
-    assert "itself" in tab.text("#open .todo")
-    assert says(tab.text("#open .steps"), "load ... retry")
-
-
 @with_state
 def test_a_load_shows_its_own_tasks_however_many_others_its_dag_has(bench, served, tab):
     bench.write(30)
