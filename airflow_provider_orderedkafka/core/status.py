@@ -183,10 +183,21 @@ class Backlog:
 
 
 @dataclass(frozen=True, slots=True)
+class Stop:
+    """Why a run ended before it had a range: when, which run, as `<dag id>/<run id>`, and which of its tasks."""
+
+    at: int
+    run: str
+    task: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
 class Status(Document):
     """How a load stands. `rows` counts against `row_limit`; `ranges` are the newest ones, oldest first.
 
     `output` is where it writes to, `moves` the rewinds of its ledger, oldest first, `kafka_conn_id` what it reads by.
+    `stop` is why the newest run has no range, until its task ends well, or nothing is left to load.
     """
 
     load: str
@@ -202,6 +213,7 @@ class Status(Document):
     output: str = ""
     moves: tuple[Outcome, ...] = ()
     kafka_conn_id: str = ""
+    stop: Stop | None = None
 
     def fitting(self, most: int = LARGEST) -> Self:
         """The status in at most `most` characters: partitions are left out first, then old ranges."""
@@ -248,6 +260,8 @@ class Updater:
 def looked(status: Status, updater: Updater, ledger: Ledger, verdict: Verdict) -> Status:
     """After Kafka was asked: the lag, and how ranges ended that did not report it."""
     status = _with_ledger(replace(status, ranges=tuple(_settled(row, ledger) for row in status.ranges)), ledger)
+    if status.stop is not None and (status.stop.task == updater.task or not verdict.lag):
+        status = replace(status, stop=None)
     reason, span = _clipped(verdict.reason), verdict.span
     if span is None:
         return status if status.lag is None else replace(status, lag=replace(status.lag, reason=reason))
@@ -260,10 +274,16 @@ def planned(status: Status, updater: Updater, loaded: Range) -> Status:
     """A range was resolved, or taken over."""
     row = _row(status, updater, loaded)
     row = replace(row if row.open else _new(updater, loaded), run=updater.run)
+    status = replace(status, stop=None)
     if loaded.kind != "incremental":
         return _with(status, replace(row, replays=_replayed(loaded, updater.output)))
     lag = _taking(status.lag, updater, loaded)
     return _with(replace(status, lag=lag), replace(row, lag=lag.offsets if row.lag is None else row.lag))
+
+
+def stopped(status: Status, updater: Updater, why: str) -> Status:
+    """A run ended before it had a range; without a reason, there was nothing to load."""
+    return replace(status, stop=Stop(updater.now, updater.run, updater.task, _clipped(why)) if why else None)
 
 
 def begun(status: Status, updater: Updater, loaded: Range, attempt: int) -> Status:

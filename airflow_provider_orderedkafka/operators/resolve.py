@@ -129,6 +129,10 @@ class ResolveOffsetRangeOperator(BaseOperator):
 
     @fails
     def execute(self, context: "Context") -> str:
+        with status.stopping(context, self.load, self.mode):
+            return self._resolve(context)
+
+    def _resolve(self, context: "Context") -> str:
         from ..hooks.ordered_kafka import OrderedKafkaHook
 
         ti = context["ti"]
@@ -149,6 +153,7 @@ class ResolveOffsetRangeOperator(BaseOperator):
             self._make_ready(hook, resolved.job or job)
         self.log.info("%s: %s", self.load.name, resolved.reason)
         if resolved.range is None:
+            status.skipped(context, self.load, self.mode)
             skip(context, resolved.reason)
         if resolved.action is not Action.EMIT_AGAIN:  # what is committed already is planned no more
             status.planned(context, self.load, resolved.range)

@@ -3,7 +3,7 @@
 import { taskPage } from "./airflow.js";
 import { plot } from "./charts.js";
 import { ago, bar, h, table } from "./html.js";
-import { audited, behind, cost, duration, hasLedger, isOpen, isOverdue, limit, links, looked, nextRun, openRanges, progress, remarks, state, waits } from "./parts.js";
+import { audited, behind, cost, duration, hasLedger, isOpen, isOverdue, limit, links, looked, nextRun, openRanges, progress, remarks, state, stopped, waits } from "./parts.js";
 import { count, day, moment, number, percent, short, span } from "./words.js";
 
 /** The sections of a load's page, each with what it shows, so that only what changes is drawn anew. */
@@ -11,7 +11,7 @@ export function sections({ status, waiting, tasks, run }) {
   const open = openRanges(status);
   return [
     ["stands", [status, isOverdue(status)], () => stands(status)],
-    ["open", [open, waiting, tasks], () => opened(status, open, waiting, tasks)],
+    ["open", [open, waiting, tasks, status.stop], () => opened(status, open, waiting, tasks)],
     ["plots", status.ranges.filter((range) => !isOpen(range)), () => plots(status)],
     ["ranges", [status.ranges, run], () => ranges(status, run)],
     ["moves", status.moves, () => moved(status.moves)],
@@ -39,9 +39,19 @@ const revision = ({ revision: at }) => (at === null ? null : h("div", { class: "
 
 function opened(status, open, waiting, tasks) {
   const ranges = open.toReversed().map((range) => one(status, range, tasks[range.id] ?? []));
-  const none = open.length || waiting.length ? null : h("p", { class: "quiet" }, "None. No run is loading or waiting.");
+  const stop = stopped(status);
+  const none = open.length || waiting.length || stop ? null : h("p", { class: "quiet" }, "None. No run is loading or waiting.");
   const more = waiting.length ? h("div", { class: "panel open" }, h("p", { class: "main" }, state({ state: "waiting" })), waits(waiting)) : null;
-  return section(open.length > 1 ? "Open ranges" : "Open range", none, ranges, more);
+  return section(open.length > 1 ? "Open ranges" : "Open range", none, stop ? withoutRange(stop) : null, ranges, more);
+}
+
+/** Why a run has no range: its message has the way out. */
+function withoutRange(stop) {
+  const task = h("a", { href: taskPage(stop.run, stop.task), "data-leave": true }, "the task");
+  return h("div", { class: "panel open" },
+    h("p", { class: "main" }, state({ state: "failed" }), " · ", ago(stop.at)),
+    h("pre", { class: "error" }, stop.error),
+    h("p", { class: "quiet todo" }, "What to do: follow the message, then clear ", task, "."));
 }
 
 function one(status, range, tasks) {

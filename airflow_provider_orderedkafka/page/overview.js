@@ -2,7 +2,7 @@
 
 import { dagPage, runIdOf, runPage, taskPage } from "./airflow.js";
 import { ago, h, table } from "./html.js";
-import { ELSEWHERE, behind, failed, hasLedger, lastSuccess, nextRun, openRange, openRanges, output, progress, remarks, resting, runLink, state } from "./parts.js";
+import { ELSEWHERE, behind, failed, hasLedger, lastSuccess, nextRun, openRange, openRanges, output, progress, remarks, resting, runLink, state, stopped } from "./parts.js";
 import { count, number } from "./words.js";
 
 const COLUMNS = [
@@ -62,7 +62,7 @@ const linkTo = (load) => h("a", { href: `?load=${encodeURIComponent(load.name)}`
 function stateOf({ status, waiting, elsewhere }) {
   const range = status ? openRange(status) : undefined;
   if (elsewhere && !waiting.length) return h("span", { class: "quiet" }, "unknown");
-  const now = range ?? { state: waiting.length ? "waiting" : resting(status) };
+  const now = range ?? { state: stopped(status) ? "failed" : waiting.length ? "waiting" : resting(status) };
   const attempt = range?.attempts > 1 ? `, attempt ${range.attempts}` : null;
   const runs = [...(range ? [[range.run, runPage(range.run)]] : []), ...waiting.map(({ run, task }) => [run, taskPage(run, task)])];
   const links = runs.map(([run, href]) => h("div", { class: "quiet" }, h("a", { href, title: runIdOf(run), "data-leave": true }, "its run")));
@@ -71,6 +71,8 @@ function stateOf({ status, waiting, elsewhere }) {
 
 function open(status) {
   const found = openRanges(status);
+  const stop = stopped(status);
+  if (stop) return h("div", { class: "quiet error" }, stop.error);
   if (!found.length) return h("span", { class: "quiet" }, "none");
   const range = openRange(status);
   const more = found.length > 1 ? h("div", { class: "quiet" }, `and ${count(found.length - 1, "more range")}`) : null;

@@ -25,7 +25,10 @@ export const ELSEWHERE = "A state store backend of your own keeps its status, an
 export const isOpen = (range) => OPEN.has(range.state);
 export const openRanges = (status) => status.ranges.filter(isOpen);
 export const lastSuccess = (status) => status.ranges.findLast((range) => range.state === "committed");
-export const failed = (status) => openRanges(status).some((range) => range.state === "failed");
+
+/** Why the newest run ended before it had a range; an open range says itself how it stands. */
+export const stopped = (status) => (status && !openRanges(status).length ? status.stop : null);
+export const failed = (status) => stopped(status) !== null || openRanges(status).some((range) => range.state === "failed");
 
 /** The one open range to look at: one that failed, or the newest. */
 export const openRange = (status) => openRanges(status).findLast((range) => range.state === "failed") ?? openRanges(status).at(-1);

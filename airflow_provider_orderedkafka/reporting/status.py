@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self
 from ..compat.airflow import asset_state, has_asset_state, lost_supervisor
 from ..context import SCHEME, ledger_asset, now_ms, rendering, run_of, tell
 from ..core import status
-from ..core.documents import Ledger, Range, Report
+from ..core.documents import Kind, Ledger, Range, Report
 from ..core.lifecycle import parted
 from ..core.notation.secrets import masked
 from ..core.order.positions import Offsets
 from ..core.pacing import Verdict
 from ..core.progress import Progress
 from ..core.status import AuditRow, Status, Updater
+from ..errors import OrderedKafkaError
 from ..job import Rows, job_of
 from ..load import OrderedLoad
 from ..loads.loading import CommitResult, LateReport
@@ -61,6 +62,23 @@ def looked(context: "Context | None", load: OrderedLoad, ledger: Ledger, verdict
 
 def planned(context: "Context", load: OrderedLoad, loaded: Range) -> None:
     _update(context, load, status.planned, loaded)
+
+
+@contextmanager
+def stopping(context: "Context", load: OrderedLoad, kind: Kind) -> Iterator[None]:
+    """Record why a run of a load with a ledger ends before it has a range, if it does."""
+    try:
+        yield
+    except OrderedKafkaError as error:
+        if kind == "incremental":
+            _update(context, load, status.stopped, masked(str(error)))
+        raise
+
+
+def skipped(context: "Context", load: OrderedLoad, kind: Kind) -> None:
+    """There was nothing to load, so no run is stopped any more."""
+    if kind == "incremental":
+        _update(context, load, status.stopped, "")
 
 
 def begun(context: "Context", load: OrderedLoad, loaded: Range, attempt: int) -> None:

@@ -113,9 +113,10 @@ class OffsetRangeSensor(BaseSensorOperator):
 
     @fails
     def resume(self, context: "Context", event: dict[str, Any]) -> str:
-        if "error" in event:
-            kind = CredentialsError if event.get("kind") == CredentialsError.__name__ else LifecycleError
-            raise kind(event["error"])
+        with status.stopping(context, self.load, self.kind):
+            if "error" in event:
+                kind = CredentialsError if event.get("kind") == CredentialsError.__name__ else LifecycleError
+                raise kind(event["error"])
         if "skip" in event:
             skip(context, event["skip"])
         self.log.info("%s: %s", self.load.name, event["reason"])
@@ -123,6 +124,10 @@ class OffsetRangeSensor(BaseSensorOperator):
 
     @fails
     def _look(self, context: "Context") -> tuple[Verdict, Ledger | None]:
+        with status.stopping(context, self.load, self.kind):
+            return self._looked(context)
+
+    def _looked(self, context: "Context") -> tuple[Verdict, Ledger | None]:
         if self.kind == "interval":
             _, end = interval_of(context, self.load.name)
             return until(end + self.load.grace_ms, now_ms()), None

@@ -44,7 +44,7 @@ from airflow_provider_orderedkafka.core.order.cuts import Floor, Place
 from airflow_provider_orderedkafka.core.order.positions import Offsets, TopicPartition
 from airflow_provider_orderedkafka.core.pacing import WatcherState
 from airflow_provider_orderedkafka.core.progress import Progress
-from airflow_provider_orderedkafka.core.status import Backlog, BatchRow, RangeRow, Status
+from airflow_provider_orderedkafka.core.status import Backlog, BatchRow, RangeRow, Status, Stop
 from airflow_provider_orderedkafka.decoding.formats import Avro, Decode, Protobuf
 from airflow_provider_orderedkafka.job import Allow, Application, Job, Rows, Work
 from airflow_provider_orderedkafka.kafka.write.rows import Source, stamps
@@ -295,6 +295,7 @@ DOCUMENTS: Mapping[str, Document] = {
                 written=(BatchRow(1, 1_769_861_000_000, 12, 11, 1),),
             ),
         ),
+        stop=Stop(1_769_861_000_000, OPEN.owner, "orders.resolve", "'refünds' is gone"),
     ),
 }
 """One of each that is stored."""

@@ -11,7 +11,7 @@ from support import statuses
 from support.messages import says
 
 import airflow_provider_orderedkafka
-from airflow_provider_orderedkafka.core.status import OPEN
+from airflow_provider_orderedkafka.core.status import OPEN, Stop
 from airflow_provider_orderedkafka.errors import LifecycleError
 from airflow_provider_orderedkafka.tools import cli
 from airflow_provider_orderedkafka.tools.commands import loads
@@ -45,6 +45,14 @@ def test_an_open_range_says_how_much_of_it_is_loaded_or_why_it_failed():
     assert (loading.state, round(loading.share, 2)) == ("loading", round(7 / 12, 2))
     assert failed.state == "failed"
     assert says(failed.error, "attempt 2 ... 'payments'")
+
+
+def test_a_load_whose_newest_run_has_no_range_failed_with_its_reason():
+    stopped = replace(STORIES["refunds"].found, stop=Stop(NOW, "d/r", "refunds.resolve", "refunds is gone"))
+    found = state_of("refunds", stopped, NOW)
+    assert (found.state, found.error) == ("failed", "refunds is gone")
+    loading = replace(STORIES["orders"].found, stop=stopped.stop)
+    assert (state_of("orders", loading, NOW).state, state_of("orders", loading, NOW).error) == ("loading", "")
 
 
 @pytest.mark.parametrize("state", sorted(OPEN))

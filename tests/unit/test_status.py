@@ -147,6 +147,17 @@ def test_a_failed_attempt_says_why_until_the_next_one_begins():
     assert (row.state, row.error, row.attempts) == ("loading", "", 2)
 
 
+def test_a_run_without_a_range_says_why_until_its_task_ends_well_or_nothing_is_left_to_load():
+    resolving = updater(task="orders.resolve", run="d/run 2")
+    stopped = status.stopped(looked(), resolving, "orders is gone")
+    assert (stopped.stop.run, stopped.stop.task, stopped.stop.error) == ("d/run 2", "orders.resolve", "orders is gone")
+    assert looked(stopped).stop == stopped.stop
+    assert status.planned(stopped, resolving, RANGE).stop is None
+    assert status.stopped(stopped, resolving, "").stop is None
+    assert status.looked(stopped, TELLER, LEDGER, replace(SEEN, lag=0, waiting=0)).stop is None
+    assert looked(status.stopped(looked(), TELLER, "no broker answers")).stop is None
+
+
 def test_a_commit_has_the_counts_of_the_report_and_leaves_what_still_waits():
     ledger = lifecycle.committed(lifecycle.opened(LEDGER, "r1", "d/run 1"), RANGE, REPORT, "d/run 1", 9_500)
     found = status.committed(status.planned(looked(), TELLER, RANGE), TELLER, RANGE, REPORT, ledger)

@@ -34,8 +34,8 @@ class LoadState:
 
     One without an open range is `behind` if there is something to load, and `idle` otherwise.
     `behind_ms` is how long ago the time was up to which all is loaded, `seen_at` when Kafka was last looked at,
-    `share` how much of the open range is loaded. `error` says why the open range failed, `changes` what upserts of the
-    last success changed.
+    `share` how much of the open range is loaded. `error` says why the open range failed, or the newest run that has
+    none, `changes` what upserts of the last success changed.
     """
 
     load: str
@@ -50,7 +50,7 @@ class LoadState:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--failed", action="store_true", help="only those whose open range failed")
+    parser.add_argument("--failed", action="store_true", help="only those that failed")
     parser.add_argument("--live", action="store_true", help="ask Kafka now how far each load is behind")
     parser.add_argument("--json", action="store_true", help="print a list of JSON objects")
 
@@ -119,7 +119,7 @@ def state_of(load: str, status: Status | None, now: int) -> LoadState:
         seen_at=None if lag is None else lag.at,
         share=None if open_ is None or open_.progress is None else open_.progress.share,
         last_success_at=done,
-        error="" if open_ is None else open_.error,
+        error=open_.error if open_ is not None else status.stop.error if status.stop is not None else "",
         changes=changes,
     )
 
@@ -127,6 +127,8 @@ def state_of(load: str, status: Status | None, now: int) -> LoadState:
 def _state(status: Status, open_: RangeRow | None) -> str:
     if open_ is not None:
         return _LOADED if open_.state == "loaded" else open_.state
+    if status.stop is not None:
+        return "failed"
     if status.row_limit is not None and status.rows >= status.row_limit:
         return "row limit reached"
     return _behind_or_idle(0 if status.lag is None else status.lag.offsets)
