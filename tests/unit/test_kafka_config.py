@@ -130,10 +130,7 @@ def test_the_isolation_belongs_to_a_range_and_is_left_out():
 
 @pytest.mark.parametrize(
     ("name", "value", "way_out"),
-    [
-        ("isolation.level", "read_uncommitted", "isolation='read_uncommitted'"),
-        ("topic.blacklist", "^x", "leave it out"),
-    ],
+    [("isolation.level", "read_uncommitted", "isolation='read_uncommitted'"), ("topic.blacklist", "^x", "'subscribe'")],
 )
 def test_what_a_connection_says_of_which_records_are_read_is_refused_with_the_way_out(name, value, way_out):
     """A connection may have settings for other uses, but whoever sets this expects other records."""
