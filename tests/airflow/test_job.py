@@ -212,7 +212,10 @@ def test_an_attempt_elsewhere_than_the_ones_before_it_or_nowhere_is_refused_befo
 def test_an_operator_by_hand_runs_the_program_that_makes_its_rows():
     program = str(APPLICATION)
     rows = Rows(application=Application(program, arguments=["--diary", "d"]))
-    load = submit.SubmitOrderedLoadOperator(task_id="load", load=OrderedLoad("orders", topics=["orders"]), rows=rows)
+    with DAG("orders"):
+        load = submit.SubmitOrderedLoadOperator(
+            task_id="load", load=OrderedLoad("orders", topics=["orders"]), rows=rows
+        )
     way = load._way({}, Job(None, rows))
     assert (way.application, way.words) == (program, ("--diary", "d"))
     missing = Rows(application=Application("apps/qick.py"))
