@@ -98,7 +98,7 @@ def command(app: str, servers: str, topic: str, checkpoint: Path, *more: str) ->
 def followed(arguments: list[str], log: Path) -> tuple[list[dict[str, float]], float]:
     """Run it to its end: what its processes had at each look, in MiB, and the seconds that it took."""
     found, begun = [], time.perf_counter()
-    with log.open("w") as told, subprocess.Popen(arguments, stdout=told, stderr=told) as application:
+    with log.open("w") as output, subprocess.Popen(arguments, stdout=output, stderr=output) as application:
         while application.poll() is None:
             looked = memory(psutil.Process(application.pid))
             found.append({"seconds": time.perf_counter() - begun, "batches": batches(log), **looked})
@@ -160,7 +160,7 @@ def check_files(folder: Path, least: int) -> int:
     return rows
 
 
-def told(name: str, records: int, seconds: float, samples: list[dict[str, float]]) -> None:
+def show(name: str, records: int, seconds: float, samples: list[dict[str, float]]) -> None:
     """Print what it took, and the memory of each kind: the median of the looks' first half, of the second, the most."""
     print(f"{name}: {records:,} records in {seconds:.0f} s, {records / seconds:,.0f} a second")
     working = [each for each in samples if each["batches"] > 0]
@@ -184,7 +184,7 @@ def main() -> None:
         for name, found in measured(
             kafka.bootstrap_servers, Path(work), int(RECORDS * arguments.share), arguments.table
         ):
-            told(name, **found)
+            show(name, **found)
             kept[name] = found
             if arguments.samples:
                 arguments.samples.write_text(json.dumps(kept))

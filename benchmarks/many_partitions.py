@@ -52,9 +52,9 @@ def main() -> int:
     for partitions in PARTITIONS:
         with multiprocessing.get_context("spawn").Pool(1) as alone:
             found[partitions] = now = alone.apply(measured, (partitions, EACH))
-        told = ", ".join(f"{name} {now[name]:.2f} s" for name in ("first batch", "all other steps"))
+        steps = ", ".join(f"{name} {now[name]:.2f} s" for name in ("first batch", "all other steps"))
         print(
-            f"{partitions:,} x {EACH:,} offsets: {told}, {now['questions']:.0f} questions, {now['MiB']:.0f} MiB",
+            f"{partitions:,} x {EACH:,} offsets: {steps}, {now['questions']:.0f} questions, {now['MiB']:.0f} MiB",
             flush=True,
         )
     if arguments.json:

@@ -126,9 +126,9 @@ def judged(batches: Iterable[pa.RecordBatch]) -> Outcome:
 
 def _most_megabytes() -> int:
     """What this process had at most: on Linux not what it was begun by, which counts there otherwise."""
-    told = Path("/proc/self/status")
-    if told.exists():
-        return int(next(line for line in told.read_text().splitlines() if line.startswith("VmHWM")).split()[1]) // 1_024
+    file = Path("/proc/self/status")
+    if file.exists():
+        return int(next(line for line in file.read_text().splitlines() if line.startswith("VmHWM")).split()[1]) // 1_024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1_024 // 1_024
 
 

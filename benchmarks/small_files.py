@@ -130,8 +130,8 @@ def main() -> None:
         data = Data(NAME, arguments.commits * RECORDS, SIZE, [1] * PARTITIONS)
         topic = write(servers, NAME, data, order)
         for name in arguments.only or LAKES:
-            told = ["--commits", str(arguments.commits), "--only", name, "--at", servers, topic]
-            command = [python_with(LAKES[name].pyspark), "-m", "benchmarks.small_files", *told]
+            flags = ["--commits", str(arguments.commits), "--only", name, "--at", servers, topic]
+            command = [python_with(LAKES[name].pyspark), "-m", "benchmarks.small_files", *flags]
             subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True)
 
 

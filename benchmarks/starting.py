@@ -69,14 +69,14 @@ class Bare(DataSource):
         return Stream()
 
 
-def told(frame, number):
+def report(frame, number):
     if frame.mapInArrow(lambda batches: batches, "value int").collect():
         print("ready", flush=True)
 
 
 spark = SparkSession.builder.getOrCreate()
 spark.dataSource.register(Bare)
-query = spark.readStream.format("bare").load().writeStream.foreachBatch(told)
+query = spark.readStream.format("bare").load().writeStream.foreachBatch(report)
 query.trigger(availableNow=True).option("checkpointLocation", "bare").start().awaitTermination()
 """
 EMPTY_SESSION = "an empty Spark session"
@@ -134,7 +134,7 @@ def load(folder: Path, servers: str, lane: str) -> Taken:
     waiter.start()
     process = submit(folder, str(ROOT / "spark_apps" / "ordered_replay.py"), *argv)
     assert process.stdout is not None
-    told = [time.perf_counter() for line in process.stdout if TOLD.match(line)]
+    seen = [time.perf_counter() for line in process.stdout if TOLD.match(line)]
     assert process.wait(60) == 0, (folder / "errors").read_text()
     spent = processor() - before
     waiter.join()
@@ -143,8 +143,8 @@ def load(folder: Path, servers: str, lane: str) -> Taken:
     record, seconds = first[0]
     assert record is not None, "no row came"
     assert len(rest) + 1 == BATCHES * BATCH, f"{len(rest) + 1} rows were written"
-    assert len(told) == BATCHES, f"{len(told)} batches were told"
-    return Taken(seconds, spent, [later - earlier for earlier, later in pairwise(told)])
+    assert len(seen) == BATCHES, f"{len(seen)} batches were told"
+    return Taken(seconds, spent, [later - earlier for earlier, later in pairwise(seen)])
 
 
 def main() -> None:

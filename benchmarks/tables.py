@@ -295,8 +295,8 @@ def main() -> None:
         servers = broker.bootstrap_servers
         topic = write(servers, "orders", Data("orders", arguments.records, SIZE, [1] * PARTITIONS), order)
         for name in arguments.only or LAKES:
-            told = ["--records", str(arguments.records), "--runs", str(arguments.runs), "--only", name]
-            command = [python_with(LAKES[name].pyspark), "-m", "benchmarks.tables", *told, "--at", servers, topic]
+            flags = ["--records", str(arguments.records), "--runs", str(arguments.runs), "--only", name]
+            command = [python_with(LAKES[name].pyspark), "-m", "benchmarks.tables", *flags, "--at", servers, topic]
             subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True)
 
 

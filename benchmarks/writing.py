@@ -173,14 +173,14 @@ def compared(
     return found
 
 
-def report(found: dict[str, list[tuple[float, float]]], told: Callable[[float], str]) -> None:
+def report(found: dict[str, list[tuple[float, float]]], share: Callable[[float], str]) -> None:
     """Print the medians, and what is told of a contender's share of the first one's time."""
     baseline = statistics.median(wall for wall, _ in next(iter(found.values())))
     for name, taken in found.items():
         wall, worked = (statistics.median(column) for column in zip(*taken, strict=True))
         print(
             f"{name:36} {wall:6.1f} s ({min(taken)[0]:.1f} to {max(taken)[0]:.1f}), processor {worked:6.1f} s, "
-            f"{told(wall / baseline)}; complete and in order"
+            f"{share(wall / baseline)}; complete and in order"
         )
 
 

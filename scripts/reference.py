@@ -100,7 +100,7 @@ def options() -> str:
 def commands() -> str:
     """Each command with its arguments, and those of applications."""
     start = "# Commands\n\n`orderedkafka <command> --help` says the same. [Exit codes](trouble.md#by-exit-code)\n"
-    told = [_command(f"orderedkafka {name}", parser, "##") for name, parser in cli.parsers().items()]
+    commands = [_command(f"orderedkafka {name}", parser, "##") for name, parser in cli.parsers().items()]
     rows = (
         (f"`{flag} {value}`", help_)
         for arguments in ARGUMENTS.values()
@@ -108,7 +108,7 @@ def commands() -> str:
         if help_ != argparse.SUPPRESS
     )
     title = "## Applications\n\n`ordered_replay.py`, `ordered_table.py`, and programs that call `run_available_now`.\n"
-    return "\n".join([start, *told, title, _table(("argument", "meaning"), map(_escaped, rows))])
+    return "\n".join([start, *commands, title, _table(("argument", "meaning"), map(_escaped, rows))])
 
 
 def failures() -> str:

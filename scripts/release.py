@@ -44,7 +44,7 @@ def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description="Rehearse a release.")
     parser.add_argument("--python", action="append", choices=PYTHONS, help="only this one; default: all")
     arguments = parser.parse_args(argv)
-    told(f"version {version()}: {what_is_next((ROOT / 'CHANGELOG.md').read_text('utf-8'), version())}")
+    say(f"version {version()}: {what_is_next((ROOT / 'CHANGELOG.md').read_text('utf-8'), version())}")
     built = build()
     uv("tool", "run", "--quiet", "twine", "check", "--strict", *map(str, built))
     for file in built:
@@ -57,7 +57,7 @@ def main(argv: Sequence[str]) -> int:
                 for file in built:
                     tried(Path(folder, "environment"), python, airflow, file)
         readme_followed(Path(folder), wheel)
-    told("everything is as it should be; RELEASING.md says how to go on")
+    say("everything is as it should be; RELEASING.md says how to go on")
     return 0
 
 
@@ -96,7 +96,7 @@ def build() -> list[Path]:
     if hashes[0] != hashes[1]:
         sys.exit(f"two builds differ: {hashes}")
     for path in files:
-        told(f"{path.name}  {path.stat().st_size:,} bytes  sha256 {hashes[0][path.name]}  (twice the same)")
+        say(f"{path.name}  {path.stat().st_size:,} bytes  sha256 {hashes[0][path.name]}  (twice the same)")
     return files
 
 
@@ -110,7 +110,7 @@ def listed(file: Path) -> None:
     (DIST / f"{file.name}.files").write_text("\n".join(sorted(names)) + "\n", "utf-8")
     tops = Counter(name.partition("/")[0] for name in names)
     shown = ", ".join(f"{top} {count}" if count > 1 else top for top, count in sorted(tops.items()))
-    told(f"{file.name} has {len(names)} files, all of them in dist/{file.name}.files: {shown}")
+    say(f"{file.name} has {len(names)} files, all of them in dist/{file.name}.files: {shown}")
 
 
 def airflows() -> list[Any]:
@@ -130,7 +130,7 @@ def tried(home: Path, python: str, airflow: Any, file: Path) -> None:
         run("orderedkafka", "bundle", "bundle.zip", "--requirements", "requirements.txt")
         run("python", "-W", "ignore", str(ROOT / EXAMPLE))
         found = json.loads(run("orderedkafka", "doctor", "--json"))["findings"]
-    told(f"Python {python}, {airflow.name}, {file.name}: {size} MB, {len(found)} findings of the doctor, none broken")
+    say(f"Python {python}, {airflow.name}, {file.name}: {size} MB, {len(found)} findings of the doctor, none broken")
 
 
 def megabytes(home: Path) -> int:
@@ -151,7 +151,7 @@ def read_alone(folder: Path, python: str, wheel: Path) -> None:
         sample.make_topics(kafka.bootstrap_servers)
         sample.write_events(kafka.bootstrap_servers)
         read = run("orderedkafka", "read", "orders", "--bootstrap-servers", kafka.bootstrap_servers)
-    told(f"Python {python}, {wheel.name} alone: {size} MB, {len(read.splitlines()):,} records read")
+    say(f"Python {python}, {wheel.name} alone: {size} MB, {len(read.splitlines()):,} records read")
 
 
 def installed(home: Path, python: str, until: str, *what: str) -> None:
@@ -186,15 +186,15 @@ def readme_followed(folder: Path, wheel: Path) -> None:
     home = folder / "environment"
     newest = airflows()[-1]
     installed(home, PYTHONS[-1], newest.until, *newest.requirements, f"{wheel}[airflow,spark]")
-    told(f"the wheel with Spark: {megabytes(home)} MB")
+    say(f"the wheel with Spark: {megabytes(home)} MB")
     with elsewhere(home) as run, LocalKafka(folder / "broker") as kafka:
         sample.make_topics(kafka.bootstrap_servers)
         sample.write_events(kafka.bootstrap_servers)
         for line in commands((ROOT / "README.md").read_text("utf-8")):
             run("bash", "-euc", line.replace(ADDRESS, kafka.bootstrap_servers), cwd=str(ROOT))
-            told(f"README: {line}")
+            say(f"README: {line}")
         shown = json.loads(run("orderedkafka", "ledger", "show", "orders", "--json"))
-    told(f"the ledger is at revision {shown['revision']} with {shown['rows_emitted']:,} rows")
+    say(f"the ledger is at revision {shown['revision']} with {shown['rows_emitted']:,} rows")
 
 
 def commands(readme: str) -> list[str]:
@@ -207,7 +207,7 @@ def uv(*arguments: str) -> None:
     subprocess.run(["scripts/uv", *arguments], cwd=ROOT, check=True)  # noqa: S603, S607 - in ROOT
 
 
-def told(line: str) -> None:
+def say(line: str) -> None:
     print(line, flush=True)
 
 

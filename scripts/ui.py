@@ -178,10 +178,10 @@ def wait_until_healthy(parts: Mapping[str, psutil.Popen], port: int) -> bool:
     while not ended(parts) and time.monotonic() < deadline:
         try:
             with urllib.request.urlopen(f"http://{HOST}:{port}/api/v2/monitor/health", timeout=5) as answer:
-                told = json.load(answer)
+                health = json.load(answer)
         except (OSError, ValueError):
-            told = {}
-        if {told.get(part, {}).get("status") for part in HEALTH} == {"healthy"}:
+            health = {}
+        if {health.get(part, {}).get("status") for part in HEALTH} == {"healthy"}:
             return True
         time.sleep(LOOK_SECONDS)
     return False

@@ -277,10 +277,10 @@ def _tested(environment: Environment, workers: str) -> tuple[str, bool]:
     if ended.returncode or not counts:
         said_last = counts[-1] if counts else f"pytest ended with {ended.returncode}"
         return f"FAILED: {said_last}, see {log.relative_to(ROOT)}", False
-    return told(counts), True
+    return summed(counts), True
 
 
-def told(counts: Sequence[str]) -> str:
+def summed(counts: Sequence[str]) -> str:
     """How many tests passed, how many of them when they were run again, and how many did not run."""
     passed = [int(number) for each in counts for number in PASSED.findall(each)]
     again = f", {passed[1]} of them at the second try" if passed[1:] else ""

@@ -72,7 +72,7 @@ def audited(bench, dag_file, kafka, tmp_path):
     return dag_file(source, f"{bench.load.replace('-', '_')}.py")
 
 
-def told_of(load):
+def audit_row_of(load):
     """What the page has of the load's newest range."""
     return statuses()[load].ranges[-1].audit
 
@@ -89,7 +89,7 @@ def test_a_range_that_is_as_promised_is_clean_and_one_that_somebody_meddled_with
     assert {name: state for name, state in steps_of(bench, states(run)).items() if name != "meddle"} == CLEAN
     said = xcom(run, "audit")
     assert ([each["verdict"] for each in said["ranges"]], said["unknown"], said["places"]) == (["clean"], 0, [])
-    assert told_of(bench.load).verdict == "clean"
+    assert audit_row_of(bench.load).verdict == "clean"
     (tmp_path / "meddle").touch()
     bench._records.produce(bench.topic, [Record(b"more", START + 100, 0, b"k1")])
     bench._records.delete_before(bench.output, {0: 20})
@@ -99,7 +99,7 @@ def test_a_range_that_is_as_promised_is_clean_and_one_that_somebody_meddled_with
     assert ledger_of(bench.load).revision == 2
     (place,) = xcom(run, "audit")["places"]
     assert (place["what"], place["record"]) == ("doubled", f"{bench.topic}[0]@20")
-    row = told_of(bench.load)
+    row = audit_row_of(bench.load)
     assert (row.verdict, row.doubled) == ("found", 1)
     assert place["record"] in row.said
     assert f"doubled: {bench.topic}[0]@20 at {bench.output}[0]@21" in "".join(capsys.readouterr())
@@ -112,7 +112,7 @@ def test_what_cannot_be_known_skips_the_audit_and_says_why(bench, states, state_
     assert steps_of(bench, states(run)) == {**CLEAN, "audit": "skipped"}
     assert "unknown" in xcom(run, "skipped")
     assert xcom(run, "audit")["ranges"][0]["verdict"] == "unknown"
-    row = told_of(bench.load)
+    row = audit_row_of(bench.load)
     assert (row.verdict, row.unknown) == ("unknown", 3)
 
 
@@ -147,8 +147,8 @@ def test_openlineage_is_told_what_a_load_read_and_wrote_and_what_an_audit_assert
         timeout=240,
         check=False,
     )
-    told = [json.loads(line) for line in file.read_text().splitlines()]
-    events = {(each["eventType"], each["job"]["name"].rpartition(".")[2]): each for each in told}
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    events = {(each["eventType"], each["job"]["name"].rpartition(".")[2]): each for each in lines}
     load = events["COMPLETE", "load"]
     namespace = f"kafka://{kafka.bootstrap_servers}"
     (read,), (written,) = load["inputs"], load["outputs"]

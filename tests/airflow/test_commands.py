@@ -89,12 +89,12 @@ def test_a_ledger_is_shown_moved_and_given_up_from_a_shell(bench, ledger, ledger
     assert code == 0
     assert [line.split()[2] for line in said.splitlines()] == ["abandoned", "rewound", "committed"]
     assert said.splitlines()[0].endswith(": given up")
-    told = json.loads(ledger("history", "--json")[1])
+    history = json.loads(ledger("history", "--json")[1])
     shown = json.loads(ledger("show", "--json")[1])
-    assert [str(Moment(each.at)) for each in found.outcomes[::-1]] == [each["at"] for each in told]
-    assert [each["at"] for each in shown["outcomes"]] == [each["at"] for each in told[::-1]]
+    assert [str(Moment(each.at)) for each in found.outcomes[::-1]] == [each["at"] for each in history]
+    assert [each["at"] for each in shown["outcomes"]] == [each["at"] for each in history[::-1]]
     assert shown["first_looked_at"] == str(Moment(found.first_looked_at))
-    assert [(each["kind"], each["reason"]) for each in told[:2]] == [("abandoned", "given up"), ("rewound", "a bug")]
+    assert [(each["kind"], each["reason"]) for each in history[:2]] == [("abandoned", "given up"), ("rewound", "a bug")]
     _, said = ledger(*rewind, "--yes", "--json")
     assert json.loads(said.splitlines()[0]) == {"load": bench.load, "revision": 3}
 
@@ -315,12 +315,12 @@ def test_a_plan_says_what_the_next_run_would_load_and_writes_nothing(bench, ledg
     assert says(said, f"batches   1, ... 6 offsets, ... 0.1 KiB\n  1 ... {bench.topic}[0]@6")
     bench.write(4)
     assert cli.main(["plan", dag.fileloc, bench.load, "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert (told["starts"], told["range"]["end"]["offsets"]) == (True, {bench.topic: [10]})
-    for time in (told["range"]["planned_at"], told["range"]["end"]["floor"]["time"], told["partitions"][0]["last"]):
+    plan = json.loads(capsys.readouterr().out)
+    assert (plan["starts"], plan["range"]["end"]["offsets"]) == (True, {bench.topic: [10]})
+    for time in (plan["range"]["planned_at"], plan["range"]["end"]["floor"]["time"], plan["partitions"][0]["last"]):
         assert datetime.fromisoformat(time) <= datetime.now(UTC)
-    assert told["range"]["future_tolerance_ms"] > 0
-    assert told["range"]["start"]["floor"]["time"] is None
+    assert plan["range"]["future_tolerance_ms"] > 0
+    assert plan["range"]["start"]["floor"]["time"] is None
     batched = bench.dag(settings='batch_offsets=4, grace="0s"')
     assert cli.main(["plan", batched.fileloc]) == 0
     said = capsys.readouterr().out

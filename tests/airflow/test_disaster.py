@@ -91,8 +91,8 @@ def test_a_lost_checkpoint_loses_no_row_and_what_is_there_twice_has_the_id_of_th
     rows = written(bench)
     assert len(rows) == COUNT
     assert sorted(rows.values()) == [1] * (COUNT - LANDED) + [2] * LANDED
-    told = [str(record.headers) for record in bench._records.read(bench.output)]
-    assert sum(given_up in each for each in told) == LANDED
+    headers = [str(record.headers) for record in bench._records.read(bench.output)]
+    assert sum(given_up in each for each in headers) == LANDED
     capsys.readouterr()
     assert cli.main(["ledger", "history", bench.load]) == 0
     assert given_up in capsys.readouterr().out

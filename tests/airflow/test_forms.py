@@ -7,7 +7,7 @@ from support.messages import says
 ALL = ("wait", "resolve", "load", "commit")
 
 
-def told(found, key, step="resolve"):
+def form_text(found, key, step="resolve"):
     (task,) = [ti for ti in found.get_task_instances() if ti.task_id.endswith(f".{step}")]
     return task.xcom_pull(task_ids=task.task_id, key=key)
 
@@ -22,7 +22,7 @@ def test_a_run_by_hand_loads_what_is_there_below_the_minimum(bench, states, caps
     found = bench.dag("min_offsets=10").test()
     assert steps_of(bench, states(found)) == dict.fromkeys(ALL, "success")
     assert [entry["offsets"] for entry in bench.diary] == [3]
-    assert told(found, "return_value", "wait") == (
+    assert form_text(found, "return_value", "wait") == (
         "started by hand, so it does not wait: 3 of 10 offsets are there, no delay is set"
     )
 

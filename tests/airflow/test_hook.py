@@ -178,6 +178,6 @@ def test_a_log_that_ends_below_the_ledger_is_an_error_and_not_waited_out(hook, k
     beyond = Place(Offsets(dict.fromkeys(first.place.offsets, 100)), Floor())
     ledger = lifecycle.first_look("orders", instance="i", home_dag="d", place=beyond, topics=first.topics, now=0)
     for ask in (lambda: made.verdict(load, ledger), lambda: made.plan(load, ledger)):
-        with pytest.raises(DataLossError, match=naming("ledger rewind orders ... --to latest")) as told:
+        with pytest.raises(DataLossError, match=naming("ledger rewind orders ... --to latest")) as caught:
             ask()
-        assert (told.value.topic, told.value.partition, told.value.offset) == (topic, 0, 100)
+        assert (caught.value.topic, caught.value.partition, caught.value.offset) == (topic, 0, 100)

@@ -106,7 +106,7 @@ def parse(**arguments):
 THAT_MAY_HAVE_IT = SparkSubmit(jars="/opt/lake.jar", conf={"spark.sql.catalog.lake": "a.Catalog"})
 
 
-def told_by_spark_submit(to, rows, folder):
+def argv_of_spark_submit(to, rows, folder):
     """The command line behind the application's path."""
     load = parse(to=to, rows=rows, spark=THAT_MAY_HAVE_IT)["load"]
     job = job_of(load.to, load.rows, lambda text: load.render_template(text, {"params": PARAMS}))
@@ -115,7 +115,7 @@ def told_by_spark_submit(to, rows, folder):
     return list(argv[argv.index(way.application) + 1 :])
 
 
-def told_by_another_operator(to, rows, checkpoint="/c"):
+def argv_of_another_operator(to, rows, checkpoint="/c"):
     """What its command line is once Airflow has rendered it."""
     launches = []
     tasks = parse(
@@ -152,9 +152,9 @@ def test_an_application_is_told_what_was_asked_for(way, rows, said, output, deco
         argv = said_by_hand(to if isinstance(to, str) else wanted, asked)
         asked = Rows(asked.decode, asked.transform, asked.arrow_transform)  # who runs a program has named it
     elif way == "spark-submit":
-        argv = told_by_spark_submit(to, asked, tmp_path)
+        argv = argv_of_spark_submit(to, asked, tmp_path)
     else:
-        argv = told_by_another_operator(to, asked)
+        argv = argv_of_another_operator(to, asked)
     own = [] if asked.application is None else ["--diary", "shop"]
     assert argv[: len(own)] == own
     found = read_arguments(argv[len(own) :], "program.py")
@@ -179,7 +179,7 @@ def a_long_schema():
 @pytest.mark.usefixtures("connections")
 def test_a_work_that_is_longer_than_an_argument_may_be_lies_beside_the_checkpoint(tmp_path):
     rows = Rows(decode=Decode(value=Avro(schema=a_long_schema())), bad_records=Allow(5, "dead"))
-    argv = told_by_another_operator(KafkaOutput("out"), rows, str(tmp_path))
+    argv = argv_of_another_operator(KafkaOutput("out"), rows, str(tmp_path))
     [kept] = (tmp_path / "r1" / "works").iterdir()
     assert argv == ["--work", f"at:{kept}"]
     found = read_arguments(argv, "program.py")
@@ -188,7 +188,7 @@ def test_a_work_that_is_longer_than_an_argument_may_be_lies_beside_the_checkpoin
 
 @pytest.mark.usefixtures("connections")
 def test_a_work_that_is_short_is_a_word_that_no_shell_and_no_template_changes():
-    _, word = told_by_another_operator(KafkaOutput("out"), Rows(decode=Decode(value=Avro(registry="main"))))
+    _, word = argv_of_another_operator(KafkaOutput("out"), Rows(decode=Decode(value=Avro(registry="main"))))
     assert len(word) <= LONGEST
     assert set(word.removeprefix("packed:")) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=")
 

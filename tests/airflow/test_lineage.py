@@ -56,9 +56,9 @@ def test_outputs_are_named_as_openlineage_names_datasets(output, servers, output
     ],
 )
 def test_dead_letters_are_named_in_a_run_that_had_some(output, letters, servers, dataset):
-    told = flow(["orders"], output, letters, servers)
-    assert dataset in names(told)[1]
-    assert dataset not in names(replace(told, report=replace(REPORT, dead_letters=0)))[1]
+    named = flow(["orders"], output, letters, servers)
+    assert dataset in names(named)[1]
+    assert dataset not in names(replace(named, report=replace(REPORT, dead_letters=0)))[1]
 
 
 def test_rows_are_told_where_it_is_known_of_which_topic_they_are():
@@ -85,5 +85,5 @@ def test_an_audit_asserts_only_what_it_knows(found, asserted):
     audit = AuditRow(1, "found", **found)
     (_, output) = lineage.checked(flow(["orders"], KafkaOutput("out")), audit).inputs
     (facet,) = output.inputFacets.values()
-    told = {each.assertion.removeprefix("no row is "): each.success for each in facet.assertions}
-    assert told == asserted
+    assertions = {each.assertion.removeprefix("no row is "): each.success for each in facet.assertions}
+    assert assertions == asserted

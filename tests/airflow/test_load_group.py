@@ -90,9 +90,9 @@ def test_assets_of_ones_own_are_told_and_read_beside_those_of_the_load(bench, st
     with create_session() as session:
         events = session.scalars(select(AssetEvent).where(AssetEvent.source_dag_id == bench.load)).all()
         named = [(event.asset.name.rpartition("/")[2], event.extra) for event in events]
-    told = {name: extra for name, extra in named if "status" not in extra}
-    assert (told.keys(), len(events)) == ({"mine-out", bench.output}, len({name for name, _ in named}))
-    assert (told[bench.output]["rows"], told[bench.output]["revision"]) == (5, 1)
+    committed = {name: extra for name, extra in named if "status" not in extra}
+    assert (committed.keys(), len(events)) == ({"mine-out", bench.output}, len({name for name, _ in named}))
+    assert (committed[bench.output]["rows"], committed[bench.output]["revision"]) == (5, 1)
 
 
 def test_a_missing_output_is_told_before_a_range_is_written_down_and_can_be_created(
@@ -127,15 +127,15 @@ def test_whatever_a_person_should_hear_of_a_load_is_told_wherever_it_is_followed
     out = capsys.readouterr().out
     assert said in out
     assert says(out, ", 6 core ... , 7 bytes ")
-    told = {ti.task_id.rpartition(".")[2]: ti.xcom_pull(task_ids=ti.task_id) for ti in run.get_task_instances()}
+    results = {ti.task_id.rpartition(".")[2]: ti.xcom_pull(task_ids=ti.task_id) for ti in run.get_task_instances()}
     with create_session() as session:
         (event,) = session.scalars(select(AssetEvent).where(AssetEvent.source_dag_id == bench.load)).all()
         assert doubts.items() <= event.extra.items()
-    assert doubts.items() <= told["load"].items()
-    assert doubts.items() <= told["commit"].items()
+    assert doubts.items() <= results["load"].items()
+    assert doubts.items() <= results["commit"].items()
     costs = {"core_ms": 6_000, "bytes_written": 7, "files_written": None}
-    assert costs.items() <= told["commit"].items()
-    assert costs.items() <= told["load"].items()
+    assert costs.items() <= results["commit"].items()
+    assert costs.items() <= results["load"].items()
     ledger = ledger_of(bench.load)
     assert {name: getattr(ledger.outcomes[-1], name) for name in doubts} == doubts
     assert f", 5 rows, {said}: " in shown(ledger)

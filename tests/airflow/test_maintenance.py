@@ -52,11 +52,11 @@ def test_nothing_runs_while_it_is_not_known_what_is_open_and_what_an_open_range_
     bench.dag().test()
     [opened] = store_of(bench.load).open_ranges()
     run = dag.test()
-    told = capfd.readouterr()
-    assert states(run) == {"maintain": "success"}, told.out[-3000:]
+    printed = capfd.readouterr()
+    assert states(run) == {"maintain": "success"}, printed.out[-3000:]
     [maintained] = run.get_task_instances()
     a_day_before = Moment(opened.planned_at - timedelta(days=1) // timedelta(milliseconds=1))
     assert maintained.xcom_pull(task_ids="maintain") == str(a_day_before)
-    assert CANARY not in told.out + told.err
+    assert CANARY not in printed.out + printed.err
     found = DeltaTable(str(path))
     assert (len(found.file_uris()), sorted(found.to_pyarrow_table()["n"].to_pylist())) == (1, [*range(5)])

@@ -31,11 +31,11 @@ def store(monkeypatch):
 
 @pytest.fixture
 def clock(monkeypatch):
-    told = SimpleNamespace(now=1_000.0)
-    monkeypatch.setattr(offsets, "time", SimpleNamespace(monotonic=lambda: told.now))
+    time = SimpleNamespace(now=1_000.0)
+    monkeypatch.setattr(offsets, "time", SimpleNamespace(monotonic=lambda: time.now))
     monkeypatch.setattr(offsets, "_hooks", {})
     monkeypatch.setattr(offsets.status, "looked", lambda *_: None)  # it goes to Airflow
-    return told
+    return time
 
 
 @pytest.fixture

@@ -52,7 +52,7 @@ class StatsD:
                 return self._ended.set()
             self._heard[name].append(rest)
 
-    def told(self, load):
+    def metrics_of(self, load):
         """The numbers of a load, by name, in their order."""
         self._end()
         prefix = f"airflow.orderedkafka.{load}."
@@ -84,10 +84,10 @@ def test_a_run_sends_what_was_planned_read_and_written_and_the_lag_that_is_left(
     bench.write(7)
     bench.order("doubt")
     assert bench.dag("max_offsets=5", f'to="topic:{bench.output}"').test().state == "success"
-    told = statsd.told(bench.load)
-    assert float(told.pop("lag_seconds")[-1].removesuffix("|g")) > 0
-    assert told.pop("duration") == ["1.000000|ms"]
-    assert told == {
+    metrics = statsd.metrics_of(bench.load)
+    assert float(metrics.pop("lag_seconds")[-1].removesuffix("|g")) > 0
+    assert metrics.pop("duration") == ["1.000000|ms"]
+    assert metrics == {
         "waiting_offsets": ["7|g"],
         "lag_offsets": ["7|g", "2|g"],
         **{f"partition_lag_{name}": ["7|g", "2|g"] for name in ("min", "max")},
@@ -110,11 +110,11 @@ def test_a_run_that_waits_sends_how_much_there_is_each_time_that_the_triggerer_l
     bench.write(3)
     dag = bench.dag('min_offsets=10, max_delay="2s"', 'wait="always", tasks={"wait": {"poke_interval": 0.2}}')
     assert dag.test().state == "success"
-    told = statsd.told(bench.load)
-    assert set(told["waiting_offsets"]) == {"3|g"}
-    assert len(told["waiting_offsets"]) > 2
-    assert told["lag_offsets"][-1] == "0|g"
-    assert told["lag_seconds"][-1] == "0.0|g"
+    metrics = statsd.metrics_of(bench.load)
+    assert set(metrics["waiting_offsets"]) == {"3|g"}
+    assert len(metrics["waiting_offsets"]) > 2
+    assert metrics["lag_offsets"][-1] == "0|g"
+    assert metrics["lag_seconds"][-1] == "0.0|g"
 
 
 def test_an_attempt_that_failed_counts_and_a_commit_that_is_cleared_does_not_count_again(statsd, bench):
@@ -123,8 +123,8 @@ def test_an_attempt_that_failed_counts_and_a_commit_that_is_cleared_does_not_cou
     dag = bench.dag(arguments=f'to="topic:{bench.output}"')
     dag.test()
     dag.test()
-    told = statsd.told(bench.load)
-    assert (told["attempts"], told["commits"]) == (["1|c", "1|c"], ["1|c"])
+    metrics = statsd.metrics_of(bench.load)
+    assert (metrics["attempts"], metrics["commits"]) == (["1|c", "1|c"], ["1|c"])
 
 
 def test_word_that_an_overtaken_attempt_left_after_the_commit_is_counted_once_by_the_runs_that_follow(
@@ -139,8 +139,8 @@ def test_word_that_an_overtaken_attempt_left_after_the_commit_is_counted_once_by
     for _ in range(2):
         dag.test()
     row = Status.from_value(MetadataStore(bench.load).get("status")).ranges[-1]
-    told, [outcome] = statsd.told(bench.load), ledger_of(bench.load).outcomes
-    assert (told["may_be_doubled"], told["commits"]) == (["3|c", "2|c"], ["1|c"])
+    metrics, [outcome] = statsd.metrics_of(bench.load), ledger_of(bench.load).outcomes
+    assert (metrics["may_be_doubled"], metrics["commits"]) == (["3|c", "2|c"], ["1|c"])
     assert outcome == replace(committed, may_be_doubled=5)
     assert (row.id, row.state, row.counts.may_be_doubled) == (outcome.range_id, "committed", 5)
 

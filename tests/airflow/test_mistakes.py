@@ -40,13 +40,13 @@ def parse(beside, dag_file, monkeypatch):
     """Parses a DAG file with this in it; the last line of what Airflow says of it."""
     monkeypatch.setenv("AIRFLOW_CONN_BIG", "spark://master:7077")
 
-    def told(mistake):
+    def message_of(mistake):
         own = f"mistaken_{AT_PARSE.index(mistake)}.py"  # Python keeps what a file of this name, size and second was
         with pytest.raises(RuntimeError) as refused:
             dag_file(mistake.file, own)
         return str(refused.value).strip().splitlines()[-1]
 
-    return told
+    return message_of
 
 
 @pytest.mark.parametrize("mistake", AT_PARSE, ids=lambda mistake: mistake.code)

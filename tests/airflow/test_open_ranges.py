@@ -83,8 +83,8 @@ def test_application_and_ledger_agree_on_the_first_place_of_a_range_whose_checkp
     assert loading.ledger.open.checkpoint == first
     states, run = loading.run(to)
     assert states == ENDED
-    told = run.get_task_instance(f"{bench.load}.resolve").xcom_pull(task_ids=f"{bench.load}.resolve", key="checkpoint")
-    assert {told, *(entry["checkpoint"] for entry in bench.diary)} == {first}
+    place = run.get_task_instance(f"{bench.load}.resolve").xcom_pull(task_ids=f"{bench.load}.resolve", key="checkpoint")
+    assert {place, *(entry["checkpoint"] for entry in bench.diary)} == {first}
 
 
 def test_another_attempt_on_another_disk_is_refused_before_it_is_counted_until_its_state_is_back(

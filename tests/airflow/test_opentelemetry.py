@@ -66,8 +66,8 @@ class Collector:
         from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
         assert {path for path, _ in self._sent} == {"/v1/metrics"}
-        told = [ExportMetricsServiceRequest.FromString(body) for _, body in self._sent]
-        scopes = [scope for each in told for resource in each.resource_metrics for scope in resource.scope_metrics]
+        requests = [ExportMetricsServiceRequest.FromString(body) for _, body in self._sent]
+        scopes = [scope for each in requests for resource in each.resource_metrics for scope in resource.scope_metrics]
         return {metric.name: metric for scope in scopes for metric in scope.metrics}
 
 
@@ -103,12 +103,12 @@ def test_a_collector_gets_the_numbers_of_a_task_before_its_process_ends(airflow_
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    told, prefix = collector.metrics, "airflow.orderedkafka.orders."
-    named = {name.removeprefix(prefix) for name in told if name.startswith(prefix)}
+    metrics, prefix = collector.metrics, "airflow.orderedkafka.orders."
+    named = {name.removeprefix(prefix) for name in metrics if name.startswith(prefix)}
     assert named >= {"planned_offsets", "lag_offsets", "lag_seconds", "attempts", "rows_read", "late", "duration"}
     of = {"load": "orders"}
-    assert numbers(told[f"{prefix}planned_offsets"].gauge.data_points) == (5, of)
-    assert numbers(told[f"{prefix}lag_seconds"].gauge.data_points) == (1.5, of)
-    read = told[f"{prefix}rows_read"].sum
+    assert numbers(metrics[f"{prefix}planned_offsets"].gauge.data_points) == (5, of)
+    assert numbers(metrics[f"{prefix}lag_seconds"].gauge.data_points) == (1.5, of)
+    read = metrics[f"{prefix}rows_read"].sum
     assert numbers(read.data_points) == (5, of)
     assert read.aggregation_temporality == DELTA

@@ -9,7 +9,7 @@ import pytest
 from support import statuses
 from support.browser import FAINT, LEAVING
 from support.messages import says
-from support.page import NOW, STORIES, change, kept, set_state, story_of, told, with_lag, with_last
+from support.page import NOW, STORIES, change, kept, set_state, showing, story_of, with_lag, with_last
 
 from airflow_provider_orderedkafka.compat.airflow import has_asset_state
 
@@ -70,14 +70,14 @@ def test_the_overview_says_where_each_load_stands_writes_to_and_what_is_missing_
     ],
 )
 def test_what_starts_the_next_run_is_said_once_and_as_it_is_now(served, tab, state_stores, fields, said):
-    with told(served, "refunds", with_lag("refunds", **fields)):
+    with showing(served, "refunds", with_lag("refunds", **fields)):
         tab.open(f"{served.page}?load=refunds")
         assert " ".join(tab.texts(".tile dd")[1].split()) == said
 
 
 def test_a_delay_that_runs_out_while_one_looks_is_never_one_that_runs_out_in_the_past(served, tab, state_stores):
     due = time.time_ns() // 1_000_000 + 5_000
-    with told(served, "refunds", with_lag("refunds", due=due)):
+    with showing(served, "refunds", with_lag("refunds", due=due)):
         tab.open(f"{served.page}?load=refunds")
         tab.until("document.querySelectorAll('.tile dd')[1].innerText.includes('runs out: in ')")
         tab.until("document.querySelectorAll('.tile dd')[1].innerText.includes('runs out: now')")
@@ -96,7 +96,7 @@ def test_the_last_look_says_when_it_was_and_is_left_out_while_a_range_decides(se
 
 def test_where_kafka_was_not_asked_nothing_is_said_to_be_loaded_to_its_end(served, tab, state_stores):
     for at_least, words in ((False, "all is loaded"), (True, "loaded up to")):
-        with told(served, "refunds", with_lag("refunds", offsets=0, at_least=at_least)):
+        with showing(served, "refunds", with_lag("refunds", offsets=0, at_least=at_least)):
             tab.open(f"{served.page}?load=refunds")
             assert tab.texts(".tile dd")[0].startswith(words)
 
@@ -107,7 +107,7 @@ def test_of_intervals_that_are_open_the_one_that_failed_is_shown_in_the_list(ser
         statuses.replace(one, state="failed", error=statuses.DISK_IS_FULL),
         statuses.replace(other, state="loading"),
     )
-    with told(served, "hourly", statuses.replace(story_of("hourly").found, ranges=open_)):
+    with showing(served, "hourly", statuses.replace(story_of("hourly").found, ranges=open_)):
         tab.open(served.page)
         row = "tbody tr:has(a[href='?load=hourly'])"
         assert tab.text(f"{row} .state") == "failed"
@@ -116,7 +116,7 @@ def test_of_intervals_that_are_open_the_one_that_failed_is_shown_in_the_list(ser
 
 
 def test_a_failure_without_a_message_points_at_the_log(served, tab, state_stores):
-    with told(served, "payments", with_last("payments", error="")):
+    with showing(served, "payments", with_last("payments", error="")):
         tab.open(f"{served.page}?load=payments")
         assert "message" not in tab.text("#open .todo")
         assert "log" in tab.text("#open .todo")
@@ -136,7 +136,7 @@ def test_a_load_whose_status_is_kept_elsewhere_is_not_said_to_have_never_run(ser
 def test_less_than_a_core_second_is_not_none_and_one_column_is_not_many(served, tab, state_stores):
     counts = story_of("refunds").found.ranges[-1].counts
     columns = {"columns_added": ("a", "b"), "columns_left_out": ("c",)}
-    with told(served, "refunds", with_last("refunds", counts=statuses.replace(counts, core_ms=400, **columns))):
+    with showing(served, "refunds", with_last("refunds", counts=statuses.replace(counts, core_ms=400, **columns))):
         tab.open(f"{served.page}?load=refunds")
         row = tab.texts("#ranges tbody tr")[0]
         assert says(row, "0.4 core")
@@ -146,9 +146,9 @@ def test_less_than_a_core_second_is_not_none_and_one_column_is_not_many(served, 
 
 def test_a_load_that_failed_says_what_to_do(served, tab, state_stores):
     tab.open(f"{served.page}?load=payments")
-    told = tab.text("#open .todo")
-    assert told.startswith("What to do: follow the message, then clear the task. The load continues where it stopped")
-    assert 'orderedkafka ledger abandon payments --reason "..."' in told
+    advice = tab.text("#open .todo")
+    assert advice.startswith("What to do: follow the message, then clear the task. The load continues where it stopped")
+    assert 'orderedkafka ledger abandon payments --reason "..."' in advice
     assert "/tasks/payments.load" in tab.ask("document.querySelector('.todo a').href")
 
 
@@ -209,7 +209,7 @@ def test_a_load_has_its_ranges_its_plots_and_the_batches_of_its_open_range(serve
 
 def test_of_many_batches_the_oldest_that_is_kept_is_not_said_to_be_all_before_it(served, tab, state_stores):
     written = story_of("orders").found.ranges[-1].written[3:]
-    with told(served, "orders", with_last("orders", written=written)):
+    with showing(served, "orders", with_last("orders", written=written)):
         tab.open(f"{served.page}?load=orders")
         *newer, oldest = [row.split("\t") for row in tab.texts("#open tbody tr")]
     assert (oldest[0], set(oldest[2:])) == ("4", {"\N{EN DASH}"})

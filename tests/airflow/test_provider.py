@@ -71,14 +71,14 @@ def test_a_connection_to_a_registry_is_tested_with_fields_of_the_form_left_empty
 
 
 def test_the_description_names_every_operator_sensor_trigger_hook_and_link():
-    told = get_provider_info()
+    info = get_provider_info()
     for kind in ("operators", "sensors", "triggers"):
         modules = {path.stem for path in (PACKAGE / kind).glob("[a-z]*.py")}
-        assert {name for entry in told[kind] for name in entry["python-modules"]} == {
+        assert {name for entry in info[kind] for name in entry["python-modules"]} == {
             f"{PACKAGE.name}.{kind}.{module}" for module in modules
         }
-    for path in (*told["extra-links"], "airflow_provider_orderedkafka.hooks.ordered_kafka.OrderedKafkaHook"):
+    for path in (*info["extra-links"], "airflow_provider_orderedkafka.hooks.ordered_kafka.OrderedKafkaHook"):
         module, _, name = path.rpartition(".")
         assert isinstance(getattr(import_module(module), name), type)
-    for entry in told["asset-uris"]:
+    for entry in info["asset-uris"]:
         assert entry["schemes"] == ["orderedkafka"]

@@ -32,9 +32,9 @@ def test_what_the_triggerer_found_ends_the_wait_well_or_as_soft_fail_says():
     assert resumed(OffsetRangeSensor(task_id="wait", load=load), reason="enough") == "enough"
     with pytest.raises(AirflowFailException, match="gone"):
         resumed(OffsetRangeSensor(task_id="wait", load=load), error="gone")
-    told = "no such user"
-    with pytest.raises(CredentialsError, match=told):  # which a retry may mend
-        resumed(OffsetRangeSensor(task_id="wait", load=load), error=told, kind="CredentialsError")
+    message = "no such user"
+    with pytest.raises(CredentialsError, match=message):  # which a retry may mend
+        resumed(OffsetRangeSensor(task_id="wait", load=load), error=message, kind="CredentialsError")
     with pytest.raises(AirflowSkipException, match="soft_fail"):
         resumed(OffsetRangeSensor(task_id="wait", load=load, soft_fail=True), error="gone")
 
@@ -42,12 +42,12 @@ def test_what_the_triggerer_found_ends_the_wait_well_or_as_soft_fail_says():
 def test_a_wait_in_the_triggerer_that_lasts_too_long_is_a_sensor_s_timeout(monkeypatch):
     from airflow.sdk.bases import sensor as of_airflow
 
-    told = "too long"
+    message = "too long"
     sensor = OffsetRangeSensor(task_id="wait", load=OrderedLoad("orders", ["orders"]))
 
     def timed_out(context, event):
-        raise of_airflow.TaskDeferralTimeout(told)
+        raise of_airflow.TaskDeferralTimeout(message)
 
     monkeypatch.setattr(sensor, "resume", timed_out)
-    with pytest.raises(of_airflow.AirflowSensorTimeout, match=told):
+    with pytest.raises(of_airflow.AirflowSensorTimeout, match=message):
         resumed(sensor)

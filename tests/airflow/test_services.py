@@ -280,8 +280,8 @@ def test_a_task_that_is_killed_leaves_no_second_writer_and_a_clear_goes_on(
     path = os.pathsep.join([str(Path(services.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
     run = [sys.executable, "-W", "ignore", "-c", RUN, dag.fileloc, at.isoformat()]
     log = tmp_path / "killed.log"
-    with log.open("wb") as told:
-        task = subprocess.Popen(run, env={**os.environ, "PYTHONPATH": path}, stdout=told, stderr=told)
+    with log.open("wb") as log_file:
+        task = subprocess.Popen(run, env={**os.environ, "PYTHONPATH": path}, stdout=log_file, stderr=log_file)
     try:
         deadline = time.monotonic() + 300
         while (code / "plan").read_text():  # until the application holds the range
@@ -359,8 +359,8 @@ def kafka_says(monkeypatch):
 def test_what_is_public_of_kafka_s_settings_is_one_word_and_the_rest_is_the_service_s_secret(airflow_home, kafka_says):
     kafka_says(sasl_password="hidden", client_id="loads")
     service = SparkKubernetes("local:///opt/orderedkafka", image="spark", secret="kafka-orders:options")
-    told = json.loads(unpacked(service.options(ORDERS, COPY)))
-    assert told == {"kafka.bootstrap.servers": "b:9092", "kafka.client.id": "loads"}
+    options = json.loads(unpacked(service.options(ORDERS, COPY)))
+    assert options == {"kafka.bootstrap.servers": "b:9092", "kafka.client.id": "loads"}
 
 
 @pytest.mark.parametrize(

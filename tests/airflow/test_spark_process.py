@@ -54,31 +54,31 @@ def process(binary, submission=ON_YARN, **more):
 
 
 def test_its_lines_are_logged_and_its_end_is_told(program, caplog):
-    told = "ordered_replay.py: Kafka did not answer"
+    message = "ordered_replay.py: Kafka did not answer"
     caplog.set_level(logging.INFO)
-    failing = process(program(f"print({told!r})\nsys.exit(75)"))
+    failing = process(program(f"print({message!r})\nsys.exit(75)"))
     assert failing.run() == 75
-    assert failing.output == told
-    assert told in caplog.text
+    assert failing.output == message
+    assert message in caplog.text
 
 
 def test_what_it_says_is_logged_without_secrets_and_progress_is_heard_whatever_the_load_is_called(program, caplog):
     caplog.set_level(logging.INFO)
-    told, of_tokens = [], replace(PROGRESS, range_id="token-of-a-load")
+    progress, of_tokens = [], replace(PROGRESS, range_id="token-of-a-load")
     said = process(
         program(f"print({of_tokens.line!r})\nprint('GET https://u:canary@h failed: password=canary')"),
-        on_progress=told.append,
+        on_progress=progress.append,
     )
     assert said.run() == 0
-    assert (told, said.output) == ([of_tokens], "GET https://***@h failed: password=***")
+    assert (progress, said.output) == ([of_tokens], "GET https://***@h failed: password=***")
     assert "canary" not in caplog.text
 
 
 def test_a_line_that_only_looks_like_progress_is_a_line(program):
-    told = []
-    said = process(program(f"print('x {MARK} cut in tw')"), on_progress=told.append)
+    progress = []
+    said = process(program(f"print('x {MARK} cut in tw')"), on_progress=progress.append)
     assert said.run() == 0
-    assert (told, said.output) == ([], f"x {MARK} cut in tw")
+    assert (progress, said.output) == ([], f"x {MARK} cut in tw")
 
 
 def test_what_is_not_utf_8_does_not_end_it(program):

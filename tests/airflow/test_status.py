@@ -96,13 +96,13 @@ def test_a_step_tells_where_the_load_writes_to(task, to, expected):
 
 
 def test_without_a_state_store_progress_is_an_xcom_of_the_task(task):
-    told = {}
+    pushed = {}
     context = task.context
     del context["task_state_store"]
-    context["ti"].xcom_push = lambda key, value: told.update({key: value})
+    context["ti"].xcom_push = lambda key, value: pushed.update({key: value})
     with status.Attempt(context, LOAD, RANGE, 1) as attempt:
         attempt.progress(progress(3))
-    assert told["progress"]["batch"] == 3
+    assert pushed["progress"]["batch"] == 3
 
 
 def test_an_attempt_that_fails_says_why(task):

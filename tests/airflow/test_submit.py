@@ -154,8 +154,8 @@ def test_secrets_are_found_nowhere_wherever_they_are_said(
     assert "--keytab" in given
     for command in (["loads", "--json"], ["ledger", "show", bench.load, "--json"]):
         assert main(command) in (0, 65)
-    told = capfd.readouterr().out
-    assert bench.load in told
+    printed = capfd.readouterr().out
+    assert bench.load in printed
     airflow_home = Path(os.environ["AIRFLOW_HOME"])
     for name, secret in (*secrets.items(), ("keytab as base64", keytab)):
         assert (secret in settings) == (name in NAMED[:7]), name
@@ -163,7 +163,7 @@ def test_secrets_are_found_nowhere_wherever_they_are_said(
             "the command line": json.dumps(given),
             "the application's": json.dumps(bench.diary),
             "the log": seen.out + seen.err,
-            "what commands say": told,
+            "what commands say": printed,
             "the database": database_of(airflow_home),
             "files": log_of(airflow_home),
         }.items():
@@ -228,11 +228,11 @@ def until(true, seconds):
 STAND_IN = """#!{python}
 import json, os, sys
 given = sys.argv[1:]
-with open({told!r}, "w") as told:
-    json.dump(given, told)
+with open({given!r}, "w") as file:
+    json.dump(given, file)
 if "--properties-file" in given:
-    with open({told!r} + ".settings", "w") as told, open(given[given.index("--properties-file") + 1]) as settings:
-        told.write(settings.read())
+    with open({given!r} + ".settings", "w") as file, open(given[given.index("--properties-file") + 1]) as settings:
+        file.write(settings.read())
 print(os.environ.get("ORDEREDKAFKA_SAID", ""), flush=True)
 application = next(index for index, each in enumerate(given) if each.endswith("quick.py"))
 if "--files" in given:
@@ -242,7 +242,7 @@ os.execv(sys.executable, [sys.executable, *given[application:]])
 """
 
 
-class Told:
+class Submitted:
     """What spark-submit was given."""
 
     def __init__(self, path):
@@ -261,12 +261,12 @@ class Told:
 @pytest.fixture
 def submitted(monkeypatch, tmp_path):
     """What spark-submit was given; the application runs here, as it would on a cluster."""
-    submit, told = tmp_path / "bin" / "spark-submit", tmp_path / "told.json"
+    submit, given = tmp_path / "bin" / "spark-submit", tmp_path / "given.json"
     submit.parent.mkdir()
-    submit.write_text(STAND_IN.format(python=sys.executable, told=str(told)))
+    submit.write_text(STAND_IN.format(python=sys.executable, given=str(given)))
     submit.chmod(0o755)
     monkeypatch.setenv("PATH", os.pathsep.join([str(submit.parent), os.environ["PATH"]]))
-    return Told(told)
+    return Submitted(given)
 
 
 def on_yarn(monkeypatch, **extra):
@@ -320,8 +320,8 @@ def test_what_airflow_adds_to_spark_s_settings_for_lineage_is_submitted(bench, s
 
     for name in ("parent_job", "transport"):  # what they do where Airflow's OpenLineage provider is installed
         add = f"inject_{name}_information_into_spark_properties"
-        told = {f"spark.openlineage.{name}": "told"}
-        monkeypatch.setattr(spark, add, lambda properties, context, told=told: {**properties, **told})
+        added = {f"spark.openlineage.{name}": "told"}
+        monkeypatch.setattr(spark, add, lambda properties, context, added=added: {**properties, **added})
     bench.write(3)
     lineage = "openlineage_inject_parent_job_info=True, openlineage_inject_transport_info=True"
     arguments = f"spark=SparkSubmit({lineage}, conf={{'spark.a': 'b'}})"

@@ -64,7 +64,7 @@ class Watched:
             async for event in self.trigger.run():
                 self.reasons.append(event.payload["reason"])
 
-        async def told():
+        async def first_event():
             watching = asyncio.create_task(watch())
             end = asyncio.get_running_loop().call_soon_threadsafe
             self._looks = (None for looks in story for _ in range(looks))
@@ -73,7 +73,7 @@ class Watched:
                 await watching
             assert watching.cancelled(), "a watcher never returns"
 
-        asyncio.run(told())
+        asyncio.run(first_event())
         if self._failed is not None:
             raise self._failed
 

@@ -87,9 +87,9 @@ def test_the_doctor_finds_nothing_broken_and_says_what_brings_a_spark(
     without_spark, airflow_home, connections, monkeypatch
 ):
     monkeypatch.delenv("AIRFLOW_CONN_SPARK_DEFAULT")
-    told = json.loads(without_spark("orderedkafka", "doctor", "--json"))["findings"]
-    findings = {each["name"]: each for each in told}
-    assert "broken" not in {each["status"] for each in told}
+    report = json.loads(without_spark("orderedkafka", "doctor", "--json"))["findings"]
+    findings = {each["name"]: each for each in report}
+    assert "broken" not in {each["status"] for each in report}
     assert "pip install 'airflow-provider-orderedkafka[spark]'" in findings["pyspark"]["found"]
     assert findings["connection spark_default"]["status"] == "warning"
 
@@ -98,9 +98,9 @@ def test_the_doctor_finds_nothing_to_mend_where_the_reader_is_alone_and_the_read
     environment_without(tmp_path / "environment", *READER_ALONE)
     run, source = running_in(tmp_path / "environment"), topics.create("in", 3)
     records.produce(source, events(60, 1))
-    told = json.loads(run("orderedkafka", "doctor", "--json"))
-    assert {each["status"] for each in told["findings"]} == {"ok"}
-    (install,) = [each["found"] for each in told["findings"] if each["name"] == "install"]
+    report = json.loads(run("orderedkafka", "doctor", "--json"))
+    assert {each["status"] for each in report["findings"]} == {"ok"}
+    (install,) = [each["found"] for each in report["findings"] if each["name"] == "install"]
     assert "pip install 'airflow-provider-orderedkafka[airflow,spark]'" in install
     read = run("orderedkafka", "read", source, "-b", records.servers, "--format", "jsonl")
     assert len(read.splitlines()) == 60

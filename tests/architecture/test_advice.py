@@ -45,7 +45,7 @@ def texts_of(source: str) -> Iterator[str]:
 
 
 @cache
-def told() -> list[tuple[str, str]]:
+def texts() -> list[tuple[str, str]]:
     """All that people read, with where it stands: texts of the package, its page, and the documents."""
     code = [(path, text) for path in sorted(PACKAGE.rglob("*.py")) for text in texts_of(path.read_text("utf-8"))]
     pages = [(path, path.read_text("utf-8")) for path in [*sorted(PACKAGE.rglob("*.js")), *PAGES]]
@@ -54,7 +54,7 @@ def told() -> list[tuple[str, str]]:
 
 def advised(program: str) -> list[tuple[str, str]]:
     """The commands of a program that stand in backticks, each once, with words for what is filled in."""
-    found = [(FILLED_IN.sub("x", tick), where) for where, text in told() for tick in TICKS.findall(text)]
+    found = [(FILLED_IN.sub("x", tick), where) for where, text in texts() for tick in TICKS.findall(text)]
     return sorted({tick: where for tick, where in found if tick.startswith(f"{program} ")}.items())
 
 
@@ -94,7 +94,7 @@ def keywords(text: str, at: int) -> Iterator[str]:
 
 
 def test_a_value_is_written_with_arguments_that_it_has():
-    calls = [(where, text, each) for where, text in told() for each in CALL.finditer(text)]
+    calls = [(where, text, each) for where, text in texts() for each in CALL.finditer(text)]
     wrong = {
         f"{where}: {call[1]}({name}=)"
         for where, text, call in calls
@@ -128,14 +128,14 @@ def known() -> set[str]:
 def test_an_argument_that_is_asked_for_is_one():
     of_all = known() | set().union(*VALUES.values())
     asked = {
-        f"{where}: {name}=" for where, text in told() for name in ASKED_FOR.findall(text) if name not in {*of_all, "x"}
+        f"{where}: {name}=" for where, text in texts() for name in ASKED_FOR.findall(text) if name not in {*of_all, "x"}
     }
     assert asked == set()
 
 
 def test_a_name_in_backticks_is_one():
     there = known() | {*OF_OTHERS.split()}
-    ticks = [(where, tick) for where, text in told() for tick in TICKS.findall(text)]
+    ticks = [(where, tick) for where, text in texts() for tick in TICKS.findall(text)]
     wrong = {f"{where}: {tick}" for where, tick in ticks if NAME.fullmatch(tick) and tick not in there}
     assert wrong == set()
     assert "max_bad_records" not in there

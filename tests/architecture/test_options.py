@@ -38,12 +38,12 @@ OTHER_FORMS = {
 """Who makes one, or reads it from a text: parsing checks one, works travel from the operators to the command line."""
 
 
-def told(path):
+def inside(path):
     return str(path.relative_to(PACKAGE))
 
 
 def listeners():
-    return [path for path in sources() if not told(path).startswith(SPEAKERS)]
+    return [path for path in sources() if not inside(path).startswith(SPEAKERS)]
 
 
 def texts_of(path):
@@ -55,12 +55,12 @@ def texts_of(path):
 
 @pytest.mark.parametrize("path", listeners(), ids=label)
 def test_no_module_but_those_that_read_a_command_line_names_an_option_or_a_flag(path):
-    assert texts_of(path) & (IN_ANY_CASE | FLAGS) == WITH_A_WORK.get(told(path), set())
+    assert texts_of(path) & (IN_ANY_CASE | FLAGS) == WITH_A_WORK.get(inside(path), set())
 
 
 @pytest.mark.parametrize("name", OTHER_FORMS)
 def test_a_job_is_made_and_read_in_few_places_and_nowhere_else(name):
-    found = {told(path) for path in sources() if name in called_of_the_job(path)}
+    found = {inside(path) for path in sources() if name in called_of_the_job(path)}
     assert found == OTHER_FORMS[name]
 
 
@@ -72,7 +72,7 @@ def called_of_the_job(path):
     ours = {name.name for each in froms if imported_from(each, package_of(path)) in HOMES for name in each.names}
     calls = [each.func for each in ast.walk(tree) if isinstance(each, ast.Call)]
     makers = [f.value for f in calls if isinstance(f, ast.Attribute) and f.attr.startswith("from_")]
-    names = ours | {"Job"} if told(path) == "job.py" else ours
+    names = ours | {"Job"} if inside(path) == "job.py" else ours
     return names & {each.id for each in (*calls, *makers) if isinstance(each, ast.Name)}
 
 

@@ -184,9 +184,9 @@ def test_airflow_and_the_shell_find_their_entry_points(wheel):
 def test_the_provider_names_the_package_that_is_installed_and_no_page_that_the_project_does_not():
     from airflow_provider_orderedkafka.provider_info import get_provider_info
 
-    told = get_provider_info()
-    assert told["package-name"] == PROJECT["name"]
-    named = {each.get("external-doc-url") for each in told["integrations"]} - {None}
+    info = get_provider_info()
+    assert info["package-name"] == PROJECT["name"]
+    named = {each.get("external-doc-url") for each in info["integrations"]} - {None}
     assert named <= set(PROJECT.get("urls", {}).values())
 
 
@@ -242,11 +242,11 @@ def test_the_tests_of_each_environment_are_there():
 
 
 def test_a_row_says_how_many_tests_passed_only_when_they_were_run_again_and_how_many_did_not_run():
-    assert VERSIONS["told"](["122 passed, 3 warnings"]) == "122 passed"
-    assert VERSIONS["told"](["1 failed, 121 passed", "1 passed, 7 deselected"]) == (
+    assert VERSIONS["summed"](["122 passed, 3 warnings"]) == "122 passed"
+    assert VERSIONS["summed"](["1 failed, 121 passed", "1 passed, 7 deselected"]) == (
         "122 passed, 1 of them at the second try"
     )
-    assert VERSIONS["told"](["90 passed, 6 skipped"]) == "90 passed, 6 skipped"
+    assert VERSIONS["summed"](["90 passed, 6 skipped"]) == "90 passed, 6 skipped"
 
 
 def test_a_row_is_written_in_the_place_of_the_one_before_and_others_stay():
@@ -298,12 +298,12 @@ def test_the_changelog_and_the_version_of_this_checkout_go_together():
 
 
 def test_the_rehearsal_follows_each_command_of_the_readme_s_use_it():
-    told = RELEASE["commands"]((ROOT / "README.md").read_text())
-    starts = [" ".join(line.split()[:3]) for line in told]
+    commands = RELEASE["commands"]((ROOT / "README.md").read_text())
+    starts = [" ".join(line.split()[:3]) for line in commands]
     assert starts[0] == "airflow db migrate"
     assert starts[-1] == "airflow dags test"
     assert {"airflow connections add", "orderedkafka doctor"} <= set(starts)
-    assert sum(RELEASE["ADDRESS"] in line for line in told) == 1
+    assert sum(RELEASE["ADDRESS"] in line for line in commands) == 1
 
 
 def test_the_rehearsal_tries_each_python_that_the_package_is_for():

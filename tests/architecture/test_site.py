@@ -139,7 +139,7 @@ def test_a_link_that_leads_nowhere_and_a_page_that_is_not_in_the_navigation_fail
             file.write(f"\n{text}\n")
     done = built(copied)
     assert (done.returncode, done.stderr.count("WARNING")) == (1, len(wrong)), done.stderr
-    assert [told for _, told in wrong.values() if told not in done.stderr] == []
+    assert [message for _, message in wrong.values() if message not in done.stderr] == []
 
 
 def test_the_reference_has_each_public_name_with_its_parameters_and_their_defaults():

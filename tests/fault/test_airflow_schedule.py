@@ -22,10 +22,10 @@ def by_hand(load, rest, airflow):
     assert asked.ended(person) == "success", rest.story("asked", person)
     rest.pause("asked")
     assert set(asked.states(scheduled).values()) == {"skipped"}, rest.story("asked", scheduled)
-    told = rest.xcom("asked", scheduled, asked.task_id("wait"), "skipped")
-    assert says(told, "'asked' ... 30 of 1,000,000 offsets")
-    told = rest.xcom("asked", person, asked.task_id("wait"))
-    assert "30 of 1,000,000 offsets" in told
+    answer = rest.xcom("asked", scheduled, asked.task_id("wait"), "skipped")
+    assert says(answer, "'asked' ... 30 of 1,000,000 offsets")
+    answer = rest.xcom("asked", person, asked.task_id("wait"))
+    assert "30 of 1,000,000 offsets" in answer
     assert "; 10 wait" in asked.log(person, "resolve")
     assert asked.emitted == 20
 

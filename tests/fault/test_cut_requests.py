@@ -135,8 +135,8 @@ class ByHand:
 
     def run(self) -> object:
         """The exit code."""
-        told = ("startingOffsets=earliest", f"subscribe={self.source}", "maxOffsetsPerTrigger=60")
-        options = [part for each in told for part in ("--option", each)]
+        read_options = ("startingOffsets=earliest", f"subscribe={self.source}", "maxOffsetsPerTrigger=60")
+        options = [part for each in read_options for part in ("--option", each)]
         try:
             self._app.run(*options, "--output-topic", self.output)
         except SystemExit as ended:

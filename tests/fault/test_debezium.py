@@ -178,7 +178,7 @@ def ended(connectors: Connectors, database: Postgres, records: Records, key: int
     for name in FORMS:
         in_key = encoded(key) if name == "framed" else b"%d" % key
         for table in ("items", "emptied"):
-            connectors.wait(partial(told, records, f"{name}.public.{table}", in_key))
+            connectors.wait(partial(has_key, records, f"{name}.public.{table}", in_key))
 
 
 def encoded(number: int) -> bytes:
@@ -188,7 +188,7 @@ def encoded(number: int) -> bytes:
     return out.getvalue()
 
 
-def told(records: Records, topic: str, key: bytes) -> bool:
+def has_key(records: Records, topic: str, key: bytes) -> bool:
     with suppress(KafkaException):  # the connector makes the topic with its first event
         return any(key in (each.key or b"") for each in records.read(topic))
     return False

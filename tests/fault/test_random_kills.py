@@ -53,7 +53,7 @@ class Kills:
     """What was killed when, for people to read."""
 
     chance: random.Random
-    told: list[str] = field(default_factory=list)
+    log: list[str] = field(default_factory=list)
 
     def attempt(self, load: Load, last: int) -> None:
         """One attempt, killed at random; `last` is the batch in which the load ends."""
@@ -90,7 +90,7 @@ class Kills:
         way = self.chance.choice(ways)
         killed = getattr(application, way)()
         assert moment is None or killed != 0, f"no worker was there at {moment}"
-        self.told.append(f"{stage}: {way} at {moment or 'any time'}")
+        self.log.append(f"{stage}: {way} at {moment or 'any time'}")
 
 
 def run(
@@ -113,12 +113,12 @@ def run(
     report = load.finish()
     assert way.lane in (folder / "log").read_text()
     expected, found = expected_of(records, source), records.read(output)
-    assert check_rows(expected, found, way.each_gives, way.keeps, limit) == FLAWLESS, kills.told
+    assert check_rows(expected, found, way.each_gives, way.keeps, limit) == FLAWLESS, kills.log
     load.prove()
-    assert (report.complete, report.rows_emitted, report.may_be_doubled) == (True, limit or rows, 0), kills.told
+    assert (report.complete, report.rows_emitted, report.may_be_doubled) == (True, limit or rows, 0), kills.log
     assert report.limit_reached == (limit is not None)
     assert sorted(path.name for path in load.checkpoint.iterdir()) == ["report.json"]
-    return [f"seed {seed}, {name}, limit {limit}: {told}" for told in kills.told]
+    return [f"seed {seed}, {name}, limit {limit}: {line}" for line in kills.log]
 
 
 @pytest.mark.parametrize("guarantee", [(), pytest.param(EXACTLY_ONCE, marks=pytest.mark.nightly)], ids=GUARANTEES)

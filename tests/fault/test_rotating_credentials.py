@@ -62,7 +62,7 @@ class Password:
         deadline = time.monotonic() + 30
         while True:
             try:
-                AdminClient({**self.told(secret), "log_level": 0}).list_topics(timeout=5)
+                AdminClient({**self.settings_with(secret), "log_level": 0}).list_topics(timeout=5)
             except KafkaException:
                 assert time.monotonic() < deadline
             else:
@@ -71,7 +71,7 @@ class Password:
     def change(self, to: str) -> None:
         remember_users(self._kafka.bootstrap_servers, {"SCRAM": replace(LISTENERS["SCRAM"], users={CLIENT: to})})
 
-    def told(self, secret: str) -> dict[str, str]:
+    def settings_with(self, secret: str) -> dict[str, str]:
         return {**self.settings, "sasl.password": secret}
 
 
@@ -96,7 +96,7 @@ class Tokens:
     def change(self, to: str) -> None:
         self._given.secret = to
 
-    def told(self, secret: str) -> dict[str, str]:
+    def settings_with(self, secret: str) -> dict[str, str]:
         return {**self.settings, "sasl.oauthbearer.client.secret": secret}
 
 
@@ -180,7 +180,7 @@ def test_a_secret_that_is_changed_while_a_batch_runs_ends_the_attempt_and_the_ne
     with ExitStack() as until:
         client = secret(kafka, until)
         with ThreadPoolExecutor(1) as threads:
-            first = threads.submit(attempts.once, client.told(OLD))
+            first = threads.submit(attempts.once, client.settings_with(OLD))
             while not mark.exists():
                 assert not first.done(), first.result()
                 time.sleep(0.05)
@@ -192,7 +192,7 @@ def test_a_secret_that_is_changed_while_a_batch_runs_ends_the_attempt_and_the_ne
         said = capsys.readouterr().err
         assert says(said, "SASL ... 'security.protocol'")
         assert OLD not in said
-        assert attempts.once(client.told(NEW)) == 0
+        assert attempts.once(client.settings_with(NEW)) == 0
     attempts.check()
 
 

@@ -44,13 +44,13 @@ def test_all_commands_of_the_page_do_what_it_says(tmp_path):
         done = subprocess.run(
             ["bash", "-c", script], cwd=tmp_path, env=mine, capture_output=True, text=True, check=False
         )
-    told = done.stdout + done.stderr
-    assert done.returncode == 0, told[-8000:]
-    assert says(told, "now ... : 12,000 offsets")
-    assert says(told, "clean: 12,000 rows ... topic:first-ordered")
-    assert told.count("clean: 3,000 rows in topic:first-ordered") == 2, "by the task, and by the command"
+    printed = done.stdout + done.stderr
+    assert done.returncode == 0, printed[-8000:]
+    assert says(printed, "now ... : 12,000 offsets")
+    assert says(printed, "clean: 12,000 rows ... topic:first-ordered")
+    assert printed.count("clean: 3,000 rows in topic:first-ordered") == 2, "by the task, and by the command"
     airflows = re.findall("`([^`]*AssetModel[^`]*)`", " ".join(PAGE.read_text("utf-8").split()))
-    assert [says(told, line.removesuffix(" ...")) for line in airflows] == [True, True]
-    assert says(told, "clean: 13,498 rows ... delta:")
-    assert re.search(r"^first +idle +\S+ +0 ", told, re.MULTILINE)
-    assert "revision 2: committed first-incremental-" in told
+    assert [says(printed, line.removesuffix(" ...")) for line in airflows] == [True, True]
+    assert says(printed, "clean: 13,498 rows ... delta:")
+    assert re.search(r"^first +idle +\S+ +0 ", printed, re.MULTILINE)
+    assert "revision 2: committed first-incremental-" in printed

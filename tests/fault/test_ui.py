@@ -68,8 +68,8 @@ class Ui:
     @property
     def healthy(self):
         with contextlib.suppress(httpx.HTTPError):
-            told = self.rest.get("/monitor/health")
-            return {part["status"] for part in told.values() if part["status"]} == {"healthy"}
+            health = self.rest.get("/monitor/health")
+            return {part["status"] for part in health.values() if part["status"]} == {"healthy"}
         return False
 
 
@@ -79,8 +79,8 @@ def make_ui(folder, monkeypatch, *ends):
     monkeypatch.setenv("PORT", str(free_port()))
     log, home = folder / "told", folder / "home"
     command = [sys.executable, UI, home]
-    with log.open("wb") as told:
-        process = psutil.Popen(command, stdout=told, stderr=subprocess.STDOUT, start_new_session=True)
+    with log.open("wb") as output:
+        process = psutil.Popen(command, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
     try:
         with contextlib.closing(signed_in(*served(process, log))) as rest:
             rest.until(lambda: rest.get("/dags")["total_entries"] >= 10, lambda: "the examples were not found")

@@ -138,7 +138,7 @@ def test_no_key_comes_in_twice_because_delta_keeps_another_value_where_it_partit
     assert (ended["code"], "'name'" in ended["said"]) == (65, True), ended["said"]
 
 
-def told(value: str, *keys: str, deleted: tuple[str, ...] = ()) -> list[Record]:
+def version(value: str, *keys: str, deleted: tuple[str, ...] = ()) -> list[Record]:
     """A change of each key, and deletes of some; every key stays in its partition."""
     values = {**dict.fromkeys(keys, value.encode()), **dict.fromkeys(deleted)}
     at = START + int(value) * 1_000
@@ -175,9 +175,9 @@ def test_an_audit_finds_each_fault_in_a_table_with_its_place_and_nothing_in_what
     upserts: Upserts, records: Records, capfd: Any
 ) -> None:
     keys, deleted = {each for those in PLANTED.values() for each in those}, ("resurrected", "shown")
-    records.produce(upserts.topic, told("1", *keys - {"undeleted"}, deleted=("undeleted",)))
+    records.produce(upserts.topic, version("1", *keys - {"undeleted"}, deleted=("undeleted",)))
     older = upserts.done()["after"]["table"]["version"]
-    records.produce(upserts.topic, told("2", *keys - {*deleted}, deleted=deleted))
+    records.produce(upserts.topic, version("2", *keys - {*deleted}, deleted=deleted))
     newest = upserts.done()
     prove(upserts.servers, upserts.checkpoint)
     where = "decode(key, 'utf-8')"

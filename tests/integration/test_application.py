@@ -87,10 +87,10 @@ def test_each_batch_is_told_the_report_is_copied_and_what_is_loaded_is_loaded_on
     loaded = whole_range(app.servers, source, batch_offsets=30)
     report = app.load(loaded, "--output-topic", output, "--report", str(copy))
     lines = capsys.readouterr().out.splitlines()
-    told = [progress for progress in map(Progress.of_line, lines) if progress is not None]
-    assert [each.offsets_done for each in told if not each.running] == [30, 60, 90]
-    assert {each.offsets_planned for each in told} == {90}
-    assert [each.sentence for each in told] == [line for line in lines if line.startswith("batch ")]
+    reported = [progress for progress in map(Progress.of_line, lines) if progress is not None]
+    assert [each.offsets_done for each in reported if not each.running] == [30, 60, 90]
+    assert {each.offsets_planned for each in reported} == {90}
+    assert [each.sentence for each in reported] == [line for line in lines if line.startswith("batch ")]
     assert Report.from_text(copy.read_text()) == report
     assert app.load(loaded, "--output-topic", output) == report
     assert says(capsys.readouterr().out, "range r1 ... attempt 1")

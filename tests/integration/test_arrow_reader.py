@@ -258,17 +258,17 @@ def test_a_look_inside_shows_where_each_partition_is_and_what_is_held_back(kafka
         assert (batches.partitions.num_rows, batches.live, batches.left) == (0, False, 0)
         for _ in range(3):
             next(batches)
-        told = batches.partitions.to_pylist()
+        shown = batches.partitions.to_pylist()
         assert batches.partitions.column_names == ["topic", "partition", *NUMBERS]
-        assert [[row[name] for name in NUMBERS] for row in told] == [[2, 5, 1, 2, 0, 0], [1, 5, 0, 1, 0, 0]]
+        assert [[row[name] for name in NUMBERS] for row in shown] == [[2, 5, 1, 2, 0, 0], [1, 5, 0, 1, 0, 0]]
         assert not batches.live
         rest = [next(batches) for _ in range(7)]
         assert (len(rest), batches.left) == (7, 0)
-        told = threading.Thread(target=lambda: next(batches, None), daemon=True)
-        told.start()
+        reader = threading.Thread(target=lambda: next(batches, None), daemon=True)
+        reader.start()
         assert_soon(lambda: batches.live and batches.waiting)
         records.produce(topic, [Record(b"", BASE + 200, 1)])
-        told.join(60)
+        reader.join(60)
         assert batches.partitions.to_pylist()[1]["position"] == 6
 
 
@@ -388,8 +388,8 @@ def test_every_format_is_decoded_from_keys_and_values(kafka, topics, records, mo
         numbers = [register(registry, text, f"{topic}-{column}", kind) for column in ("key", "value")]
         payload = b"\x00" + numbers[0].to_bytes(4, "big") + payload
     records.produce(topic, [Record(payload, BASE, key=payload), Record(None, BASE + 1, key=payload)])
-    told = {"registry": "mock://registry"} if registered else {}
-    with read(kafka.bootstrap_servers, topic, decode=Decode(key=form, value=form), **told) as batches:
+    settings = {"registry": "mock://registry"} if registered else {}
+    with read(kafka.bootstrap_servers, topic, decode=Decode(key=form, value=form), **settings) as batches:
         assert batches.schema.field("value").type == batches.schema.field("key").type
         found = rows(batches)
     assert [(row["key"], row["value"]) for row in found] == [(ROW, ROW), (ROW, None)]

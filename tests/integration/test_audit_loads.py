@@ -69,8 +69,8 @@ def check_that_the_ledger_is_walked(app: Application, capfd: Any, source: str) -
         (third / "report.json").write_text(wrong.to_text())
         code, found = audited(app.servers, app.checkpoint, capfd)
         edge = at.at(start.offsets[at] + min(moved, 0))
-        told = [(each["range"], each["what"]) for each in found["places"] if each["record"] == edge]
-        assert (code, (third.name, what) in told) == (65, True)
+        findings = [(each["range"], each["what"]) for each in found["places"] if each["record"] == edge]
+        assert (code, (third.name, what) in findings) == (65, True)
 
 
 @pytest.mark.parametrize("lane", ["frames", "direct"])

@@ -160,8 +160,8 @@ def test_make_broker_serves_until_it_is_ended_and_make_sample_writes_events_to_i
 def test_a_sample_for_a_broker_that_does_not_answer_says_so():
     nowhere = f"127.0.0.1:{free_port()}"
     sample = [sys.executable, "-m", "broker.sample", "--bootstrap-servers", nowhere]
-    told = subprocess.run(sample, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert (told.returncode, nowhere in told.stderr, "Traceback" in told.stderr) == (1, True, False)
+    done = subprocess.run(sample, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, nowhere in done.stderr, "Traceback" in done.stderr) == (1, True, False)
 
 
 @pytest.mark.parametrize("paused", [False, True])

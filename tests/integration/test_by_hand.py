@@ -112,9 +112,9 @@ def test_by_hand_a_run_that_failed_takes_the_same_range_up_again(
     with pytest.raises(SystemExit) as caught:
         app.run(*argv, transform=failing)
     assert caught.value.code == 65
-    told = capsys.readouterr().err
-    assert says(told, "ValueError: ... - at test_by_hand.py:")
-    assert 'raise ValueError("not today")' in told
+    printed = capsys.readouterr().err
+    assert says(printed, "ValueError: ... - at test_by_hand.py:")
+    assert 'raise ValueError("not today")' in printed
     begun = Range.from_text(open_range(app).read_text())
     records.produce(source, events(40, 2))
     resumed, following = app.run(*argv), app.run(*argv)
@@ -155,15 +155,15 @@ def test_by_hand_topics_are_found_by_a_pattern_and_partitions_are_chosen(
     source, output = topics.create("in-a", 2), topics.create("out", 1)
     records.produce(source, events(10, 2, partitions=2))
     pattern = source.replace("in-a", "in-.*").replace("-1-", "-[0-9]+-")
-    told = f"subscribePattern={pattern}" if way == "a pattern" else f'assign={{"{source}": [1]}}'
+    chosen = f"subscribePattern={pattern}" if way == "a pattern" else f'assign={{"{source}": [1]}}'
     argv = ["--output-topic", output, "--option", "startingOffsets=earliest", "--option"]
-    first = app.run(*argv, told)
+    first = app.run(*argv, chosen)
     there = len(records.read(source)) if way == "a pattern" else records.ends(source)[1]
     assert first.rows_emitted == there
     if way == "a pattern":
         later = topics.create("in-b", 1)
         records.produce(later, events(4, 1, partitions=1))
-        assert app.run(*argv, told).rows_emitted == 4
+        assert app.run(*argv, chosen).rows_emitted == 4
         assert repr(later) in capsys.readouterr().out
     else:
         with pytest.raises(SystemExit) as refused:

@@ -20,7 +20,7 @@ def counter(spark: SparkSession) -> TaskCounter:
 
 
 @pytest.fixture
-def told(spark: SparkSession, counter: TaskCounter) -> DataFrame:
+def counted_frame(spark: SparkSession, counter: TaskCounter) -> DataFrame:
     """A frame whose tasks tell, of each piece, its number."""
 
     def tell(batches: Iterator[Any]) -> Iterator[Any]:
@@ -43,13 +43,13 @@ def told(spark: SparkSession, counter: TaskCounter) -> DataFrame:
     ids=["once", "shuffled", "sorted", "on both sides"],
 )
 def test_each_piece_counts_once_however_often_spark_does_it(
-    counter: TaskCounter, told: DataFrame, job: Callable[[DataFrame], DataFrame]
+    counter: TaskCounter, counted_frame: DataFrame, job: Callable[[DataFrame], DataFrame]
 ) -> None:
-    job(told).collect()
+    job(counted_frame).collect()
     assert counter.total() == sum(range(PIECES))
 
 
-def test_a_task_that_fails_tells_nothing(counter: TaskCounter, told: DataFrame) -> None:
+def test_a_task_that_fails_tells_nothing(counter: TaskCounter, counted_frame: DataFrame) -> None:
     def fail(batches: Iterator[Any]) -> Iterator[Any]:
         for batch in batches:
             if batch.column(0).to_pylist() == [4]:
@@ -57,5 +57,5 @@ def test_a_task_that_fails_tells_nothing(counter: TaskCounter, told: DataFrame) 
             yield batch
 
     with pytest.raises(PythonException):
-        told.mapInArrow(fail, "id long").collect()
+        counted_frame.mapInArrow(fail, "id long").collect()
     assert counter.total() <= 6

@@ -157,9 +157,9 @@ def test_two_looks_at_once_do_not_disturb_each_other(log, topics, records):
 def test_a_partition_that_does_not_exist_is_named(config, topics):
     p = TopicPartition(topics.create(), 1)
     begun = time.monotonic()
-    with pytest.raises(UnknownTopicError) as told:
+    with pytest.raises(UnknownTopicError) as caught:
         look(KafkaLog(config, deadline=2.0), p, Bound(0), 1)
-    assert (told.value.topic, told.value.partition) == p
+    assert (caught.value.topic, caught.value.partition) == p
     assert time.monotonic() - begun < 8.0
 
 

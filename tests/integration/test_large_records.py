@@ -46,8 +46,8 @@ def test_large_records_come_whole_and_nothing_is_found_by_an_audit(
     assert (report.rows_emitted, report.may_be_doubled) == (6, 0)
     written = {record.value: record.headers for record in records.read(source)}
     assert all(record.headers[:-1] == written[record.value] for record in found)
-    code, told = audited(app.servers, app.checkpoint, capfd)
-    assert (code, counted(told), [each["rows"] for each in told["ranges"]]) == (0, {}, [6])
+    code, printed = audited(app.servers, app.checkpoint, capfd)
+    assert (code, counted(printed), [each["rows"] for each in printed["ranges"]]) == (0, {}, [6])
 
 
 def test_a_record_whose_headers_nobody_could_read_any_more_is_refused_or_a_dead_letter_and_says_why(

@@ -67,9 +67,9 @@ def test_of_writers_of_the_same_revision_one_wins_and_old_revisions_go(state: Ob
         return True
 
     with ThreadPoolExecutor(3) as pool:
-        told = [list(pool.map(write, "abc")).count(True) for _ in range(REVISIONS_KEPT)]
-    assert all(told)
-    assert len(Revisions(state).get("ledger")) == sum(told)
+        winners = [list(pool.map(write, "abc")).count(True) for _ in range(REVISIONS_KEPT)]
+    assert all(winners)
+    assert len(Revisions(state).get("ledger")) == sum(winners)
     assert len(state.names("ledger")) <= REVISIONS_KEPT
 
 

@@ -170,8 +170,8 @@ class Elsewhere:
 def connection(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> str:
     """An Airflow connection that leads to the store."""
     extra = {"endpoint_url": store.endpoint, "region_name": REGION}
-    told = {"conn_type": "aws", "login": KEY, "password": SECRET, "extra": extra}
-    monkeypatch.setenv("AIRFLOW_CONN_TESTS_STORE", json.dumps(told))
+    settings = {"conn_type": "aws", "login": KEY, "password": SECRET, "extra": extra}
+    monkeypatch.setenv("AIRFLOW_CONN_TESTS_STORE", json.dumps(settings))
     return "tests_store"
 
 

@@ -61,9 +61,9 @@ def test_a_preview_has_what_the_run_would_plan_with_times_sizes_and_batches(conf
     assert sum(batch.offsets for batch in found.batches) == 20
     assert 15_000 < sum(batch.bytes for batch in found.batches) < 30_000
     assert f"{topic}[0]@30 to 40: 10 offsets, {Moment(EARLY + 30)} to {Moment(EARLY + 39)}" in found.text
-    told = json.loads(json.dumps(found.to_json()))
-    assert (told["starts"], told["error"], len(told["partitions"]), len(told["batches"])) == (True, None, 2, 1)
-    times = [told["partitions"][0]["first"], told["range"]["planned_at"]]
+    plan = json.loads(json.dumps(found.to_json()))
+    assert (plan["starts"], plan["error"], len(plan["partitions"]), len(plan["batches"])) == (True, None, 2, 1)
+    times = [plan["partitions"][0]["first"], plan["range"]["planned_at"]]
     assert times == [str(Moment(EARLY + 30)), str(Moment(found.planned.planned_at))]
 
 

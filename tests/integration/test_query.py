@@ -164,10 +164,10 @@ def test_a_batch_that_takes_long_says_how_many_rows_of_it_are_done(
 
 def check_moves(out: str) -> None:
     """What was said of one batch while it ran rises, with its rows, their rate and the time that is left."""
-    told = [found for line in out.splitlines() if (found := Progress.of_line(line)) is not None and found.running]
-    done = [each.offsets_done for each in told]
+    reported = [found for line in out.splitlines() if (found := Progress.of_line(line)) is not None and found.running]
+    done = [each.offsets_done for each in reported]
     assert done == sorted(done)
-    between = [each for each in told if 0 < each.share < 1]
+    between = [each for each in reported if 0 < each.share < 1]
     assert len({each.offsets_done for each in between}) > 1, out
     for each in between:
         assert each.rows_read >= each.offsets_done
@@ -272,9 +272,9 @@ def test_however_long_a_stopped_query_takes_spark_sees_it_end_well_and_no_batch_
 def test_spark_knows_its_own_stop_by_a_text_that_does_not_overflow_its_stack(spark: Any) -> None:
     with pytest.raises(InterruptedError) as caught:
         be_interrupted()
-    told = "".join(format_exception(caught.value))
+    text = "".join(format_exception(caught.value))
     jvm, sql = spark._jvm, "org.apache.spark.sql.execution.streaming"
     names = [f"{sql}.runtime.StreamExecution", f"{sql}.StreamExecution"]  # from 4.1 on, and before
     (query,) = [found for name in names if isinstance(found := getattr(jvm, name), JavaClass)]
-    assert query.isInterruptionException(jvm.py4j.Py4JException(told), spark.sparkContext._jsc.sc())
-    assert len(told.partition(OWN_STOP[:50])[2]) < 100
+    assert query.isInterruptionException(jvm.py4j.Py4JException(text), spark.sparkContext._jsc.sc())
+    assert len(text.partition(OWN_STOP[:50])[2]) < 100

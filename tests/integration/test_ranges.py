@@ -167,9 +167,9 @@ def test_a_replay_of_what_is_gone_is_refused_or_goes_on_without_it_and_says_so(b
     records.delete_before(topic, {0: 2})
     asked = parse_start({topic: [0]}, "start"), parse_start("latest", "end")
     load = OrderedLoad("orders", topics=[topic])
-    with pytest.raises(DataLossError) as told:
+    with pytest.raises(DataLossError) as caught:
         plan_replay(brokers, load.terms, asked, now=now)
-    assert (told.value.topic, told.value.partition, told.value.offset) == (topic, 0, 0)
+    assert (caught.value.topic, caught.value.partition, caught.value.offset) == (topic, 0, 0)
     found = plan_replay(brokers, replace(load, on_data_loss="count").terms, asked, now=now)
     assert (list(found.start.offsets.values()), found.offsets) == ([2], 3)
     assert "2 offsets" in found.reason
@@ -230,9 +230,9 @@ def test_what_was_deleted_of_a_new_partition_is_in_the_next_range(brokers, topic
     topics.grow(topic, 2)
     records.produce(topic, [Record(b"", now - MINUTE, 1)] * 3)
     records.delete_before(topic, {1: 2})
-    with pytest.raises(DataLossError) as told:
+    with pytest.raises(DataLossError) as caught:
         ranges.plan(brokers, load.terms, ledger, now=now)
-    assert (told.value.topic, told.value.partition, told.value.offset) == (topic, 1, 0)
+    assert (caught.value.topic, caught.value.partition, caught.value.offset) == (topic, 1, 0)
     found = ranges.plan(brokers, replace(load, on_data_loss="count").terms, ledger, now=now)
     assert (found.start.offsets[TopicPartition(topic, 1)], found.offsets) == (0, 3)
 

@@ -44,7 +44,7 @@ def read_columns(spark, kafka):
 
 
 @pytest.fixture
-def told(topics, records):
+def late_records(topics, records):
     """A topic of two partitions with 40 records, every third of them late."""
     topic = topics.create(partitions=2)
     for partition in range(2):
@@ -54,8 +54,8 @@ def told(topics, records):
 
 
 @pytest.mark.versions
-def test_columns_and_types_are_those_of_sparks_own_source_and_two_more(read, told):
-    assert read(subscribe=told).dtypes == [
+def test_columns_and_types_are_those_of_sparks_own_source_and_two_more(read, late_records):
+    assert read(subscribe=late_records).dtypes == [
         ("key", "binary"),
         ("value", "binary"),
         ("topic", "string"),
@@ -94,14 +94,14 @@ def test_a_schema_asks_for_some_columns_in_an_order_of_its_own(read, read_column
     ("columns", "said"),
     [("valeu binary", "'valeu' ... 'value'"), ("value string", "'string', ... 'binary'"), ("x int", "'x' ... key")],
 )
-def test_a_schema_that_does_not_fit_is_told_by_name(read_columns, told, columns, said):
+def test_a_schema_that_does_not_fit_is_told_by_name(read_columns, late_records, columns, said):
     with pytest.raises(PySparkException, match=naming(said)):
-        read_columns(columns, subscribe=told).collect()
+        read_columns(columns, subscribe=late_records).collect()
 
 
 @pytest.mark.versions
-def test_spark_partition_i_is_slice_i_and_narrow_transformations_keep_the_order(read, told):
-    frame = read(subscribe=told, sliceOffsets=7)
+def test_spark_partition_i_is_slice_i_and_narrow_transformations_keep_the_order(read, late_records):
+    frame = read(subscribe=late_records, sliceOffsets=7)
     kept = (
         frame.where("cast(cast(value AS string) AS int) % 4 != 1")
         .select("order_time", "topic", "partition", "offset", f.explode(f.array(f.lit(1), f.lit(2))).alias("copy"))
@@ -117,8 +117,8 @@ def test_spark_partition_i_is_slice_i_and_narrow_transformations_keep_the_order(
     assert len({row[5] for row in rows}) > 3
 
 
-def test_late_records_are_flagged_and_have_the_order_time_of_the_one_before(read, told):
-    rows = read(subscribe=told).collect()
+def test_late_records_are_flagged_and_have_the_order_time_of_the_one_before(read, late_records):
+    rows = read(subscribe=late_records).collect()
     late = [row for row in rows if row.late]
     assert len(late) == 12
     assert all(row.timestamp < row.order_time for row in late)
@@ -136,9 +136,9 @@ def test_late_records_are_flagged_and_have_the_order_time_of_the_one_before(read
         ({"assign": '{"TOPIC": [1]}', "endingTimestamp": str(BASE + 11)}, [(1, 0)]),
     ],
 )
-def test_where_reading_starts_and_ends(options, offsets, read, told):
-    given = {name: value.replace("TOPIC", told) for name, value in options.items()}
-    rows = read(**({} if "assign" in given else {"subscribe": told}), **given).collect()
+def test_where_reading_starts_and_ends(options, offsets, read, late_records):
+    given = {name: value.replace("TOPIC", late_records) for name, value in options.items()}
+    rows = read(**({} if "assign" in given else {"subscribe": late_records}), **given).collect()
     assert [(row.partition, row.offset) for row in rows] == offsets
 
 
@@ -174,24 +174,24 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_bad_input_is_told_by_name_within_seconds(case, read, told):
+def test_bad_input_is_told_by_name_within_seconds(case, read, late_records):
     options, message = BAD[case]
     begun = time.monotonic()
-    with pytest.raises(PySparkException, match=message.replace("TOPIC", told)):
-        read(**{name: value.replace("TOPIC", told) for name, value in options.items()}).collect()
+    with pytest.raises(PySparkException, match=message.replace("TOPIC", late_records)):
+        read(**{name: value.replace("TOPIC", late_records) for name, value in options.items()}).collect()
     assert time.monotonic() - begun < SECONDS_FOR_AN_ERROR
 
 
 @pytest.mark.parametrize("limit", [17, 1_000])
-def test_a_row_limit_lets_the_first_rows_in_order_pass(read, told, limit):
-    rows = read(subscribe=told, sliceOffsets=6).collect()
-    assert read(subscribe=told, sliceOffsets=6, rowLimit=limit).collect() == rows[:limit]
+def test_a_row_limit_lets_the_first_rows_in_order_pass(read, late_records, limit):
+    rows = read(subscribe=late_records, sliceOffsets=6).collect()
+    assert read(subscribe=late_records, sliceOffsets=6, rowLimit=limit).collect() == rows[:limit]
 
 
 def test_what_a_worker_has_imported_is_no_longer_searched_for_garbage_and_what_others_have_is(
-    spark, config, told, records
+    spark, config, late_records, records
 ):
-    slice_, settings = whole(told, records.ends(told)), ReadSettings(config)
+    slice_, settings = whole(late_records, records.ends(late_records)), ReadSettings(config)
 
     def reading(_):
         return sum(batch.num_rows for batch in read_batches(slice_, settings)), gc.get_freeze_count() > 0

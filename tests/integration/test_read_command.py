@@ -112,9 +112,9 @@ def test_what_a_load_wrote_says_with_its_headers_from_where_it_is_and_why_it_is_
     why = ("orderedkafka.error", b"too long\xff")
     headers = [[("orderedkafka", bytes(placed)), why], [("orderedkafka", bytes(alone))], [("orderedkafka", b"x")], []]
     records.produce(topic, [Record(b"v", BASE + n, headers=some) for n, some in enumerate(headers)])
-    told = [{"from": "a[3]@7", "range": "r1", "error": "too long\ufffd"}, {"range": "r1"}, {}, {}]
+    columns = [{"from": "a[3]@7", "range": "r1", "error": "too long\ufffd"}, {"range": "r1"}, {}, {}]
     found = lines(run(topic, "--columns", "value,headers")[1])
-    assert [{name: row[name] for name in row if name not in {"value", "headers"}} for row in found] == told
+    assert [{name: row[name] for name in row if name not in {"value", "headers"}} for row in found] == columns
     head, first, *_ = run(topic, "--columns", "value,headers", "--format", "table")[1].decode().splitlines()
     assert head.split() == ["FROM", "RANGE", "VALUE", "HEADERS", "ERROR"]
     assert first.startswith("a[3]@7  r1     v      [")

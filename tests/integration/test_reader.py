@@ -24,9 +24,9 @@ def read(kafka):
 
     def read(slice_, resplit=None, **settings):
         tally = ReadTally()
-        told = ReadSettings({"bootstrap.servers": kafka.bootstrap_servers}, **{"deadline": SOON, **settings})
+        settings_of = ReadSettings({"bootstrap.servers": kafka.bootstrap_servers}, **{"deadline": SOON, **settings})
         begun = time.monotonic()
-        found = rows(read_slice(slice_, told, tally, resplit))
+        found = rows(read_slice(slice_, settings_of, tally, resplit))
         assert time.monotonic() - begun < SOON
         return found, tally
 
@@ -192,9 +192,9 @@ def test_what_retention_took_is_an_error_that_names_both_offsets(read, topics, r
     topic = topics.create(partitions=2)
     records.produce(topic, at(*range(1, 11)) + at(1, 2, partition=1))
     records.delete_before(topic, {0: 7})
-    with pytest.raises(DataLossError, match=rf"{topic}\[0\]@{first} .*{topic}\[0\]@7") as told:
+    with pytest.raises(DataLossError, match=rf"{topic}\[0\]@{first} .*{topic}\[0\]@7") as caught:
         read(whole(topic, {0: 10, 1: 2}, {0: first, 1: 0}))
-    assert (told.value.topic, told.value.partition, told.value.offset) == (topic, 0, first)
+    assert (caught.value.topic, caught.value.partition, caught.value.offset) == (topic, 0, first)
 
 
 def test_what_retention_took_is_counted_exactly_and_for_its_partition_alone(read, topics, records):
@@ -250,9 +250,9 @@ def test_retention_of_all_that_is_left_ends_the_slice(read, topics, records):
 def test_an_offset_beyond_the_log_is_a_loss_whatever_is_counted(read, topics, records):
     topic = topics.create()
     records.produce(topic, at(1, 2, 3))
-    with pytest.raises(DataLossError, match=rf"{topic}\[0\]@3") as told:
+    with pytest.raises(DataLossError, match=rf"{topic}\[0\]@3") as caught:
         read(whole(topic, {0: 9}, {0: 7}), on_data_loss="count")
-    assert (told.value.topic, told.value.partition, told.value.offset) == (topic, 0, 7)
+    assert (caught.value.topic, caught.value.partition, caught.value.offset) == (topic, 0, 7)
 
 
 def halves(slice_, _):

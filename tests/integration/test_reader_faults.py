@@ -112,18 +112,18 @@ def test_a_topic_that_is_gone_is_told_long_before_the_deadline(own, own_topics, 
     assert len(rows(read_slice(whole(topic, {0: 10}), settings(own)))) == 10
     own_topics.delete(topic)
     begun = time.monotonic()
-    with pytest.raises(UnknownTopicError) as told:
+    with pytest.raises(UnknownTopicError) as caught:
         list(read_slice(whole(topic, {0: 10}), settings(own, deadline=60.0)))
-    assert told.value.topic == topic
+    assert caught.value.topic == topic
     assert time.monotonic() - begun < 30.0
 
 
 def test_a_partition_that_does_not_exist_is_told_long_before_the_deadline(own, own_topics):
     topic = own_topics.create(partitions=2)
     begun = time.monotonic()
-    with pytest.raises(UnknownTopicError) as told:
+    with pytest.raises(UnknownTopicError) as caught:
         list(read_slice(slice_of(stretch(topic, 5, 0, 10)), settings(own, deadline=60.0)))
-    assert (told.value.topic, told.value.partition) == (topic, 5)
+    assert (caught.value.topic, caught.value.partition) == (topic, 5)
     assert time.monotonic() - begun < 30.0
 
 
@@ -134,9 +134,9 @@ def test_a_topic_that_was_created_again_is_told_by_its_id(own, own_topics, own_r
     assert len(rows(read_slice(whole(topic, {0: 10}), planned))) == 10
     own_topics.recreate(topic)
     own_records.produce(topic, kilobytes(10))
-    with pytest.raises(TopicChangedError) as told:
+    with pytest.raises(TopicChangedError) as caught:
         list(read_slice(whole(topic, {0: 10}), planned))
-    assert told.value.topic == topic
+    assert caught.value.topic == topic
 
 
 def test_a_topic_that_was_created_again_and_is_shorter_is_no_mere_loss(own, own_topics, own_records):
@@ -144,9 +144,9 @@ def test_a_topic_that_was_created_again_and_is_shorter_is_no_mere_loss(own, own_
     planned = settings(own, topic_ids=topic_ids({"bootstrap.servers": own.bootstrap_servers}, [topic]))
     own_topics.recreate(topic)
     own_records.produce(topic, kilobytes(3))
-    with pytest.raises(TopicChangedError) as told:
+    with pytest.raises(TopicChangedError) as caught:
         list(read_slice(whole(topic, {0: 10}, {0: 7}), planned))
-    assert told.value.topic == topic
+    assert caught.value.topic == topic
 
 
 @pytest.fixture
@@ -169,9 +169,9 @@ def test_a_record_that_was_damaged_on_the_broker_s_disk_is_an_error_that_names_i
     topic = own_topics.create()
     own_records.produce(topic, [Record(b"as it was written", timestamp=1)])
     overwrite(topic, b"as it was", b"as it is!")
-    with pytest.raises(DataLossError, match="CRC32C") as told:
+    with pytest.raises(DataLossError, match="CRC32C") as caught:
         list(read_slice(whole(topic, {0: 1}), settings(own)))
-    assert (told.value.topic, told.value.partition, told.value.offset) == (topic, 0, 0)
+    assert (caught.value.topic, caught.value.partition, caught.value.offset) == (topic, 0, 0)
 
 
 def test_a_header_whose_name_is_not_utf_8_comes_by_another_name_and_holds_nothing_up(

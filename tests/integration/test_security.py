@@ -134,9 +134,9 @@ def test_an_output_on_another_cluster_gets_its_password_from_a_function(
         allow("loader", ONCE, "orderedkafka-other", begins=True)
     settings = kafka.secured_config("SCRAM", "loader") | {"orderedkafka.resolver": "tokens:password"}
     del settings["sasl.password"]
-    told = [part for name, value in settings.items() for part in ("--sink-option", f"kafka.{name}={value}")]
+    flags = [part for name, value in settings.items() for part in ("--sink-option", f"kafka.{name}={value}")]
     loaded = whole_range(kafka.bootstrap_servers, source, name="other")
-    apps(kafka.bootstrap_servers).load(loaded, "--output-topic", output, *told, *guarantee)
+    apps(kafka.bootstrap_servers).load(loaded, "--output-topic", output, *flags, *guarantee)
     assert len(records.read(output)) == 10
 
 

@@ -299,14 +299,14 @@ def test_a_load_that_stands_in_a_log_that_was_truncated_writes_nothing_of_anothe
     world.source.truncate(partition, at)
     marks = [place.marked[partition] for place in places if partition in place.marked]
     parted = any(mark.digest and at <= mark.offset for mark in marks)
-    told: list[DataLossError] = []
+    losses: list[DataLossError] = []
     try:
         world.finish()
     except DataLossError as error:
-        told.append(error)
-    assert not told or any(at <= mark.offset for mark in marks)
-    assert all((error.topic, error.partition) == partition for error in told)
-    assert all(error.offset <= max(place.offsets[partition] for place in places) for error in told)
+        losses.append(error)
+    assert not losses or any(at <= mark.offset for mark in marks)
+    assert all((error.topic, error.partition) == partition for error in losses)
+    assert all(error.offset <= max(place.offsets[partition] for place in places) for error in losses)
     assert not (parted and [row for row in world.outputs.rows() if b"one-since" in (row.value or b"")])
 
 

@@ -143,7 +143,7 @@ class Story:
         return [(outcome.revision, outcome.range_id, *ranges[outcome.range_id]) for outcome in outcomes]
 
 
-def told(what, kept):
+def played(what, kept):
     story = Story(kept)
     for happening in what:
         story.play(*happening)
@@ -154,7 +154,7 @@ def told(what, kept):
 @KEPT
 @given(what=happenings())
 def test_nothing_is_left_out_nothing_is_committed_twice_and_nothing_is_written_by_two_ranges(kept, what):
-    story = told(what, kept)
+    story = played(what, kept)
     begun = 0
     for revision, (number, _, start, end) in enumerate(story.commits(), start=1):
         assert (number, start) == (revision, begun)
@@ -168,7 +168,7 @@ def test_nothing_is_left_out_nothing_is_committed_twice_and_nothing_is_written_b
 @KEPT
 @given(what=happenings())
 def test_an_event_tells_a_commit_that_stands_and_each_is_told_once_its_run_is_cleared(kept, what):
-    story = told(what, kept)
+    story = played(what, kept)
     stands = {(revision, range_id) for revision, range_id, *_ in story.commits()}
     assert set(story.world.events) <= stands
     for name, run in story.runs.items():
@@ -182,7 +182,7 @@ def test_an_event_tells_a_commit_that_stands_and_each_is_told_once_its_run_is_cl
 @KEPT
 @given(what=happenings("abandon", "rewind", "restore"))
 def test_whatever_persons_do_every_offset_is_committed_and_each_commit_begins_where_the_ledger_stood(kept, what):
-    story = told(what, kept)
+    story = played(what, kept)
     ledger = story.world.ledger
     revisions = [outcome.revision for outcome in ledger.outcomes if outcome.kind != "abandoned"]
     assert revisions == sorted(set(revisions))

@@ -102,11 +102,11 @@ def test_two_processes_that_race_for_each_revision_thousands_of_times_lose_nothi
         subprocess.Popen([sys.executable, "-c", RACER, folder.state.location, name, str(RACES)], stdout=subprocess.PIPE)
         for name in "ab"
     ]
-    told = [racer.communicate(timeout=300)[0].decode().split() for racer in racers]
+    written = [racer.communicate(timeout=300)[0].decode().split() for racer in racers]
     assert [racer.returncode for racer in racers] == [0, 0]
     last = Revisions(folder.state).get("ledger")
-    assert all(told), "one of them ran alone"
-    assert {each for mine in told for each in mine} <= set(last)
+    assert all(written), "one of them ran alone"
+    assert {each for mine in written for each in mine} <= set(last)
     assert [int(each[1:]) for each in last] == list(range(len(last)))
     assert len(last) == RACES
 

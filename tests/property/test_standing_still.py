@@ -49,7 +49,7 @@ def check(world: World) -> None:
     """Rows of a write that an attempt stood still in are refused by no broker: it counts them, unless it is killed."""
     [load] = world.loads
     for loaded in load.ranges.values():
-        rows, report = rows_of(world, {loaded.id}), load.told(loaded.id)
+        rows, report = rows_of(world, {loaded.id}), load.report(loaded.id)
         done = [each for each in load.done.values() if each.range_id == loaded.id]
         doubled = len(rows) - len({row.identity for row in rows})
         assert report.complete
@@ -68,7 +68,7 @@ def check_exactly(world: World) -> None:
     [load] = world.loads
     for loaded in load.ranges.values():
         rows = rows_of(world, {loaded.id})
-        assert (len({row.identity for row in rows}), load.told(loaded.id).may_be_doubled) == (len(rows), 0)
+        assert (len({row.identity for row in rows}), load.report(loaded.id).may_be_doubled) == (len(rows), 0)
 
 
 @EXAMPLES
@@ -139,7 +139,7 @@ def test_whoever_stands_still_counts_no_batch_as_it_knows_it_that_another_one_ha
         [load] = world.loads
         [loaded] = load.ranges.values()
         doubled = rewritten(world, loaded)
-        assert loaded.id in world.unheard or doubled <= load.told(loaded.id).may_be_doubled, touch
+        assert loaded.id in world.unheard or doubled <= load.report(loaded.id).may_be_doubled, touch
 
 
 @pytest.mark.parametrize("other", [Attempt(), DIES_AS_IT_WRITES], ids=["loads all of it", "dies as it writes"])

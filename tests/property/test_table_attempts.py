@@ -178,7 +178,7 @@ def test_an_attempt_that_stood_still_while_another_ran_takes_no_row_away_and_add
     [load] = world.loads
     assert not world.stopped or silent(world), world.stopped
     for loaded in load.reports.keys() & load.ranges.keys():
-        report = load.told(loaded)
+        report = load.report(loaded)
         rows = [row for row in world.rows() if row.range_id == loaded]
         given, bad = given_by(world, load.ranges[loaded])
         found, letters = Counter(map(position_of, rows)), dead_letters(world, load.ranges[loaded])

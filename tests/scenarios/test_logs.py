@@ -46,9 +46,9 @@ class Log:
 
     def read(self, slices):
         found = []
-        with fetching(slices, ReadSettings(self.config, deadline=20.0)) as told:
+        with fetching(slices, ReadSettings(self.config, deadline=20.0)) as batches:
             for slice_ in slices:
-                found += rows(read_slice(slice_, told, resplit=lambda s, each: split(s, self.log, each, "fail")))
+                found += rows(read_slice(slice_, batches, resplit=lambda s, each: split(s, self.log, each, "fail")))
         return [(row.order_time, row.topic, row.partition, row.offset) for row in found]
 
     def oracle(self):

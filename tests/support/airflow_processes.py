@@ -97,11 +97,11 @@ class AirflowProcesses:
 
     def _healthy(self) -> bool:
         try:
-            told = httpx.get(f"{self.url}/api/v2/monitor/health", timeout=5).json()
+            health = httpx.get(f"{self.url}/api/v2/monitor/health", timeout=5).json()
         except (httpx.HTTPError, ValueError):
             return False
         parts = ("metadatabase", "scheduler", "triggerer", "dag_processor")
-        return all(told.get(part, {}).get("status") == "healthy" for part in parts)
+        return all(health.get(part, {}).get("status") == "healthy" for part in parts)
 
     def _until(self, true: Callable[[], bool], otherwise: str) -> None:
         deadline = time.monotonic() + START_SECONDS

@@ -186,8 +186,8 @@ class AirflowRest:
 
 def _crowded(answer: httpx.Response) -> bool:
     """Whether Airflow did nothing because somebody else wrote to SQLite at the same moment."""
-    told = answer.text if answer.is_server_error else ""
-    return re.search("Database (error|is locked)", told) is not None
+    reason = answer.text if answer.is_server_error else ""
+    return re.search("Database (error|is locked)", reason) is not None
 
 
 def _line(line: str | dict[str, Any]) -> str:

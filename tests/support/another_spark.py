@@ -13,8 +13,8 @@ ROOT = Path(__file__).parents[2]
 
 def spark(version: str) -> tuple[str, ...]:
     """What an environment with this Spark needs, as users are told it; nothing of ours."""
-    told = requirements(version).splitlines()
-    return (f"pyspark=={version}", *(line for line in told if not line.startswith("#")))
+    packages = requirements(version).splitlines()
+    return (f"pyspark=={version}", *(line for line in packages if not line.startswith("#")))
 
 
 OLDEST = spark("3.5.8")

@@ -55,8 +55,8 @@ class Row:
         topic, partition, offset = self.source.position
         time = self.source.order_time if self.order_time is None else self.order_time
         name = self.range_id.encode()
-        told = bytes([1, len(name)]) + name + struct.pack(">iiqq", self.ordinal, partition, offset, time)
-        return replace(self.record, headers=[*self.record.headers, ("orderedkafka", told + topic.encode())])
+        header = bytes([1, len(name)]) + name + struct.pack(">iiqq", self.ordinal, partition, offset, time)
+        return replace(self.record, headers=[*self.record.headers, ("orderedkafka", header + topic.encode())])
 
     def but(self, **changes: Any) -> "Row":
         """The row with another key, value, timestamp or headers."""

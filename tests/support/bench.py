@@ -18,7 +18,7 @@ from airflow_provider_orderedkafka import *
 {first}
 
 load = OrderedLoad({load!r}, topics=[{topic!r}], start="earliest", {settings})
-quick = Application({application!r}, arguments=["--diary", {diary!r}, "--orders", {orders!r}, *{told!r}])
+quick = Application({application!r}, arguments=["--diary", {diary!r}, "--orders", {orders!r}])
 with DAG({load!r}, schedule={schedule}, catchup=False, max_active_runs=1, params={params}):
     {group}(load, rows=Rows(application=quick, {rows}), {arguments})
 """
@@ -35,18 +35,7 @@ class Bench:
         self._diary, self._orders = folder / "diary", folder / "orders"
         self._written = 0
 
-    def dag(
-        self,
-        settings="",
-        arguments="",
-        schedule="None",
-        told=(),
-        *,
-        group="ordered_load",
-        rows="",
-        first="",
-        params="{}",
-    ):
+    def dag(self, settings="", arguments="", schedule="None", *, group="ordered_load", rows="", first="", params="{}"):
         """The DAG, by that function, with these settings of the load, arguments of the function and of its rows."""
         source = SOURCE.format(
             load=self.load,
@@ -57,7 +46,6 @@ class Bench:
             settings=settings,
             arguments=arguments,
             schedule=schedule,
-            told=told,
             group=group,
             rows=rows,
             first=first,

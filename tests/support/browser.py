@@ -78,11 +78,11 @@ class Tab:
         number = next(self._numbers)
         self._socket.send(json.dumps({"id": number, "method": method, "params": parameters}))
         while True:
-            told = json.loads(self._socket.recv(PATIENCE))
-            self._note(told)
-            if told.get("id") == number:
-                assert "error" not in told, f"{method}: {told['error']}"
-                return dict(told["result"])
+            message = json.loads(self._socket.recv(PATIENCE))
+            self._note(message)
+            if message.get("id") == number:
+                assert "error" not in message, f"{method}: {message['error']}"
+                return dict(message["result"])
 
     def log_in(self, url: str, token: str) -> None:
         """Have the cookie of a login at this Airflow."""
@@ -136,11 +136,11 @@ class Tab:
         found = self.do("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
         path.write_bytes(base64.b64decode(found["data"]))
 
-    def _note(self, told: dict[str, Any]) -> None:
-        if told.get("method") == "Runtime.exceptionThrown":
-            self.errors.append(json.dumps(told["params"]["exceptionDetails"]))
-        if told.get("method") == "Log.entryAdded" and told["params"]["entry"]["level"] == "error":
-            self.errors.append(f"{told['params']['entry']['text']} {told['params']['entry'].get('url', '')}")
+    def _note(self, message: dict[str, Any]) -> None:
+        if message.get("method") == "Runtime.exceptionThrown":
+            self.errors.append(json.dumps(message["params"]["exceptionDetails"]))
+        if message.get("method") == "Log.entryAdded" and message["params"]["entry"]["level"] == "error":
+            self.errors.append(f"{message['params']['entry']['text']} {message['params']['entry'].get('url', '')}")
 
 
 LEAVING = """

@@ -48,9 +48,9 @@ class Moment:
     def held(self, mark: Path) -> dict[str, str]:
         """The environment in which a process is held at this moment, and makes the file `mark`."""
         function = inspect.unwrap(self.function)
-        told = {"file": f"{function.__module__.replace('.', '/')}.py", "function": function.__qualname__}
+        place = {"file": f"{function.__module__.replace('.', '/')}.py", "function": function.__qualname__}
         how = {"event": self.event, "number": self.number, "once": self.once, "mark": str(mark)}
-        return {"ORDEREDKAFKA_HOLD": json.dumps(told | how)}
+        return {"ORDEREDKAFKA_HOLD": json.dumps(place | how)}
 
 
 _started: "list[Submitted]" = []

@@ -149,9 +149,9 @@ def _batches(runs: Runs) -> dict[str, tuple[Any, Callable[[Any], Any]]]:
         assert not request.batch_id
         runs.requests.append(api.Batch.to_dict(request.batch))
         run = _submit(runs, request.batch.pyspark_batch, request.batch.runtime_config.properties)
-        told = api.BatchOperationMetadata(batch=f"{request.parent}/batches/{run}")
+        started = api.BatchOperationMetadata(batch=f"{request.parent}/batches/{run}")
         metadata = any_pb2.Any()
-        metadata.Pack(api.BatchOperationMetadata.pb(told))
+        metadata.Pack(api.BatchOperationMetadata.pb(started))
         return operations_pb2.Operation(name=f"{request.parent}/operations/{run}", metadata=metadata)
 
     def look(request: Any) -> Any:

@@ -172,7 +172,7 @@ class World:
     writer: Writer = field(default_factory=Writer)
     limit: Limit = field(default_factory=Limit)
     lease: Lease = field(default_factory=Lease)
-    told: list[Counts] = field(default_factory=list)
+    counted: list[Counts] = field(default_factory=list)
     waits: int = 0
     max_bad: int | None = None
 
@@ -194,7 +194,7 @@ class World:
 
     def tell(self, counts: Counts, planned: Planned) -> None:
         assert counts.batch == planned.batch
-        self.told.append(counts)
+        self.counted.append(counts)
 
     def loop(self) -> BatchLoop:
         work: Any = Work(self.loaded, self.checkpoint, self.lease, self.plan, self.writer, self.limit, self.max_bad)

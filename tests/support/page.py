@@ -109,8 +109,8 @@ def keep(served, loads):
             session.add(model)
             session.flush()
             session.add(AssetActive(name=asset.name, uri=asset.uri))
-            for told in [] if story is None or has_asset_state() else story.told:
-                session.add(AssetEvent(asset_id=model.id, extra={"status": json.loads(told.to_text())}))
+            for status in [] if story is None or has_asset_state() else story.statuses:
+                session.add(AssetEvent(asset_id=model.id, extra={"status": json.loads(status.to_text())}))
                 session.flush()
     with served.client() as client:
         for load, story in loads.items():
@@ -136,7 +136,7 @@ def kept(client, method, load, **how):
 
 
 @contextlib.contextmanager
-def told(served, load, found):
+def showing(served, load, found):
     """While it lasts, this is the load's status."""
     with served.client() as client:
         change(client, load, found)

@@ -243,9 +243,9 @@ def databricks(runs: Runs, secrets: Mapping[str, str], bundle: Path) -> dict[str
     def start(body: Any) -> Any:
         runs.requests.append(body)
         task, variables = body["spark_python_task"], body["new_cluster"]["spark_env_vars"]
-        told = {name: re.sub(r"{{secrets/(.+?)}}", lambda f: secrets[f[1]], text) for name, text in variables.items()}
+        env = {name: re.sub(r"{{secrets/(.+?)}}", lambda f: secrets[f[1]], text) for name, text in variables.items()}
         submit = ["--py-files", str(bundle), task["python_file"], *task["parameters"]]
-        return {"run_id": int(runs.start(submit, told))}
+        return {"run_id": int(runs.start(submit, env))}
 
     def described(run: str) -> Any:
         result = states[runs.state(run)]
@@ -303,13 +303,13 @@ def kubernetes(runs: Runs, secrets: Mapping[str, Mapping[str, str]]) -> dict[str
 
     def start(body: Any, _: str) -> Any:
         runs.requests.append(body)
-        spec, told = body["spec"], {}
+        spec, env = body["spec"], {}
         for each in spec["driver"]["env"]:
             of = each.get("valueFrom", {}).get("secretKeyRef")
-            told[each["name"]] = secrets[of["name"]][of["key"]] if of else each["value"]
+            env[each["name"]] = secrets[of["name"]][of["key"]] if of else each["value"]
         files = ",".join(spec["deps"]["pyFiles"]).replace("local://", "")
         submit = ["--py-files", files, spec["mainApplicationFile"].removeprefix("local://"), *spec["arguments"]]
-        ids[body["metadata"]["name"]] = runs.start(submit, told)
+        ids[body["metadata"]["name"]] = runs.start(submit, env)
         return body
 
     def delete(_: Any, __: str, name: str) -> Any:

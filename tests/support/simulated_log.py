@@ -53,8 +53,8 @@ class SimulatedLog:
         for partition, (start, end) in spans.items():
             for entry in self.entries[partition]:
                 if entry.visible and start <= entry.offset < end:
-                    told = digest(entry.epoch, entry.timestamp, None, b"%d" % entry.offset)
-                    found[partition] = Seen(entry.offset, entry.epoch, told)
+                    digested = digest(entry.epoch, entry.timestamp, None, b"%d" % entry.offset)
+                    found[partition] = Seen(entry.offset, entry.epoch, digested)
         return found
 
     def truncate(self, partition: TopicPartition, offset: int) -> None:

@@ -55,7 +55,7 @@ class Load:
         opened = None if ledger is None or ledger.open is None else store.range(ledger.open.range_id)
         return [*([] if ledger is None else [ledger.place]), *([] if opened is None else [opened.end])]
 
-    def told(self, range_id: str) -> Report:
+    def report(self, range_id: str) -> Report:
         """The report of a range that is loaded, as whoever asks later reads it."""
         found = Checkpoint(self.state(range_id)).report()
         assert found is not None

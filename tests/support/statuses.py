@@ -21,7 +21,7 @@ RUN = "scheduled__2026-01-31T12:{:02}:00+00:00"
 class Story:
     """A load whose runs come every five minutes.
 
-    `told` are the statuses of the events by which an Airflow without state stores tells of it.
+    `statuses` are those of the events by which an Airflow without state stores tells of it.
     """
 
     def __init__(self, load: str, now: int, partitions: int = 6, row_limit: int | None = None) -> None:
@@ -32,7 +32,7 @@ class Story:
         self.ledger = lifecycle.first_look(load, instance="i", home_dag=load, place=self.place, topics={}, now=self.at)
         self.row_limit = row_limit
         self.status: Status | None = None
-        self.told: list[Status] = []
+        self.statuses: list[Status] = []
         self.runs = 0
 
     @property
@@ -81,7 +81,7 @@ class Story:
         reason = f"{loaded.offsets:,} offsets in {len(end):,} partitions, {loaded.reason}"
         loaded = replace(loaded, reason=reason)
         self.status = status.planned(self.status, self.updater(), loaded)
-        self.told.append(status.planned(self.updater().begin(None), self.updater(), loaded).fitting(LARGEST_EVENT))
+        self.statuses.append(status.planned(self.updater().begin(None), self.updater(), loaded).fitting(LARGEST_EVENT))
         return loaded
 
     def begin(self, loaded: Range, attempt: int = 1) -> None:
@@ -93,8 +93,8 @@ class Story:
             self.at += 4_200 + batch * 310 % 900
             done = loaded.offsets * (batch + 1) // of
             late, left = done // 90, 4 * (of - batch - 1)
-            told = Progress(loaded.id, 1, batch + 1, done, loaded.offsets, done, done, late, 9_000, self.at, left, of)
-            self._change(status.progressed, loaded, [told])
+            step = Progress(loaded.id, 1, batch + 1, done, loaded.offsets, done, done, late, 9_000, self.at, left, of)
+            self._change(status.progressed, loaded, [step])
 
     def fail(self, loaded: Range, why: str) -> None:
         self._change(status.failed, loaded, why)
@@ -125,7 +125,7 @@ class Story:
         self.status = status.committed(self.status, self.updater(), loaded, report, self.ledger, left=left)
         more = {"left": left, "task": self.updater().task}
         alone = status.committed(self.updater().begin(None), self.updater(), loaded, report, self.ledger, **more)
-        self.told.append(alone.fitting(LARGEST_EVENT))
+        self.statuses.append(alone.fitting(LARGEST_EVENT))
 
     def run(self, times: int, **doubts: int) -> None:
         """Whole runs, the newest five minutes before now."""
@@ -219,7 +219,7 @@ def in_intervals(now: int, load: str) -> Story:
     assert story.status is not None
     ranges = tuple(replace(row, kind="interval", lag=None) for row in story.status.ranges)
     story.status = replace(story.status, ranges=ranges, lag=None, revision=None, rows=0)
-    story.told = [story.status]
+    story.statuses = [story.status]
     return story
 
 

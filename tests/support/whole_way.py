@@ -49,8 +49,8 @@ class WholeWay:
             seen = ranges.verdict(kafka, self.load.terms, ledger, now, known=known)
             assert (seen.run, seen.waiting) == (True, COUNT), seen.reason
         loaded = ranges.plan(kafka, self.load.terms, ledger, now=now)
-        told = ("--output-topic", self.output, "--option", "sliceOffsets=20", "--sink-option", "writers=1")
-        report = app.load(loaded, *told, **dying_once(app.folder / "died")[lane])
+        flags = ("--output-topic", self.output, "--option", "sliceOffsets=20", "--sink-option", "writers=1")
+        report = app.load(loaded, *flags, **dying_once(app.folder / "died")[lane])
         assert (app.folder / "died").exists()
         mirror = GroupMirror(config, self.load.name)
         mirror.write(replace(ledger, place=report.stop, revision=1))

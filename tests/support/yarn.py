@@ -100,10 +100,10 @@ def _start(jvm: Any, folder: Path, conf: Path) -> tuple[str, str]:
     cluster.init(settings)
     cluster.start()
     assert cluster.waitForNodeManagersToConnect(60_000)
-    told = cluster.getConfig()
-    told.unset("net.topology.node.switch.mapping.impl")  # a class of the mini cluster's own
+    configuration = cluster.getConfig()
+    configuration.unset("net.topology.node.switch.mapping.impl")  # a class of the mini cluster's own
     for name in FILES:
         out = jvm.java.io.FileOutputStream(str(conf / name))
-        told.writeXml(out)
+        configuration.writeXml(out)
         out.close()
     return str(files.getURI().toString()), f"webhdfs://127.0.0.1:{urlsplit(files.getHttpUri(0)).port}"

@@ -219,9 +219,9 @@ def does_both(checkpoint: Checkpoint) -> None:
 
 
 @pytest.mark.parametrize("then", [begins, succeeds, does_both])
-@pytest.mark.parametrize(("rows", "told"), [(9, 9), (None, 30), (100, 30), (0, 0)])
+@pytest.mark.parametrize(("rows", "reported"), [(9, 9), (None, 30), (100, 30), (0, 0)])
 def test_what_an_attempt_may_have_doubled_once_a_newer_one_had_come_is_beside_the_report_whoever_ends_first(
-    tmp_path: Path, then: Callable[[Checkpoint], object], rows: int | None, told: int
+    tmp_path: Path, then: Callable[[Checkpoint], object], rows: int | None, reported: int
 ) -> None:
     checkpoint = Checkpoint(LocalState(tmp_path))
     checkpoint.take_up(LOADED)
@@ -233,7 +233,7 @@ def test_what_an_attempt_may_have_doubled_once_a_newer_one_had_come_is_beside_th
             checkpoint.state.delete(name)
     checkpoint.put_report(DONE)
     checkpoint.clean()
-    expected = replace(DONE, may_be_doubled=2 * told)
+    expected = replace(DONE, may_be_doubled=2 * reported)
     assert checkpoint.proof(LOADED) == read_report(str(tmp_path)) == expected
     assert Report.from_text(checkpoint.state.get("report.json") or "") == DONE
 

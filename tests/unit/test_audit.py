@@ -96,7 +96,7 @@ def whole() -> list[Row]:
     return sorted(every, key=lambda row: (order_time(row.offset), row.code, row.offset))
 
 
-def told(done: Compared) -> dict[str, int]:
+def counts_of(done: Compared) -> dict[str, int]:
     return {what: count for what, count in done.counts.items() if count}
 
 
@@ -106,7 +106,7 @@ def places(done: Compared) -> list[tuple[str, str, str]]:
 
 def test_what_was_promised_is_clean_and_late_records_are_counted() -> None:
     done = compare(COPY, source(), found(*whole()))
-    assert (told(done), done.rows, done.late, done.dead_letters) == ({}, 10, 2, 0)
+    assert (counts_of(done), done.rows, done.late, done.dead_letters) == ({}, 10, 2, 0)
     assert OfRange("r1", done).verdict == "clean"
 
 
@@ -130,32 +130,32 @@ def test_a_row_that_differs_from_its_record_is_found_with_what_differs(name: str
     of = {"time": ["order_time"], "other": ["topic", "partition"], "headers": ["headers.element.value"]}
     named = of.get(name, [name])
     left_out = replace(COPY, keep_order="none", left_out=tuple(named))
-    assert told(compare(left_out, source(), found(*given))) == {}
+    assert counts_of(compare(left_out, source(), found(*given))) == {}
 
 
 def test_a_row_that_kafka_stamps_has_no_timestamp_to_compare() -> None:
     given = [replace(row, changed={"timestamp": -2}) for row in whole()]
-    assert told(compare(COPY, source(), found(*given))) == {}
+    assert counts_of(compare(COPY, source(), found(*given))) == {}
 
 
 def test_rows_of_a_key_that_changed_places_are_found_and_those_of_different_keys_may() -> None:
     even = [row for row in whole() if row.offset % 2 == 0]
     odd = [row for row in whole() if row.offset % 2]
-    assert told(compare(COPY, source(), found(*even, *odd))) == {}
+    assert counts_of(compare(COPY, source(), found(*even, *odd))) == {}
     swapped = found(odd[1], odd[0], *odd[2:], *even)
     done = compare(COPY, source(), swapped)
     assert places(done) == [("out_of_order", "a[0]@101", "out[0]@1")]
     assert done.places[0].why == "it comes after b[1]@101 at out[0]@0"
-    assert told(compare(replace(COPY, keep_order="none"), source(), swapped)) == {}
+    assert counts_of(compare(replace(COPY, keep_order="none"), source(), swapped)) == {}
 
 
 def test_order_by_partition_is_of_all_rows_in_it_and_each_partition_has_its_own() -> None:
     swapped = whole()
     swapped[0], swapped[2] = swapped[2], swapped[0]
     promised = replace(COPY, keep_order="partition", placed_by="row")
-    assert told(compare(promised, source(), found(*swapped)))["out_of_order"] >= 1
+    assert counts_of(compare(promised, source(), found(*swapped)))["out_of_order"] >= 1
     split = [replace(row, place=row.code) for row in sorted(whole(), key=lambda row: row.code)]
-    assert told(compare(promised, source(), found(*split))) == {}
+    assert counts_of(compare(promised, source(), found(*split))) == {}
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_order_by_partition_is_of_all_rows_in_it_and_each_partition_has_its_own(
 )
 def test_a_row_that_comes_from_nowhere_is_found(row: Row, why: str) -> None:
     done = compare(COPY, source(), found(*whole(), row))
-    assert told(done) == {"stray": 1}
+    assert counts_of(done) == {"stray": 1}
     assert done.places[0].why == why
 
 
@@ -182,65 +182,65 @@ def test_a_row_of_a_record_that_no_reader_sees_is_found() -> None:
 def test_a_dead_letter_stands_for_its_row_and_one_beside_it_is_one_too_many() -> None:
     letters = [replace(row, dead=row == Row(0, 103)) for row in whole()]
     done = compare(COPY, source(), found(*letters))
-    assert (told(done), done.dead_letters, done.rows) == ({}, 1, 9)
+    assert (counts_of(done), done.dead_letters, done.rows) == ({}, 1, 9)
     both = compare(COPY, source(), found(*whole(), Row(0, 103, -1, dead=True)))
     assert [(place.what, place.record) for place in both.places] == [("doubled", "a[0]@103")]
 
 
 def test_records_that_are_gone_leave_their_rows_unknown_and_too_few_or_too_many_are_found() -> None:
     gone = source(without=[(0, 100), (0, 101)], certain=[102, 100])
-    assert told(compare(COPY, gone, found(*whole()))) == {"unknown": 2}
+    assert counts_of(compare(COPY, gone, found(*whole()))) == {"unknown": 2}
     few = found(*(row for row in whole() if row != Row(0, 101)))
-    assert told(compare(COPY, gone, few)) == {"unknown": 1, "missing": 1}
+    assert counts_of(compare(COPY, gone, few)) == {"unknown": 1, "missing": 1}
     early = [replace(row, changed={"time": 20}) if row == Row(0, 104) else row for row in whole()]
-    assert told(compare(COPY, gone, found(*early)))["altered"] == 1
+    assert counts_of(compare(COPY, gone, found(*early)))["altered"] == 1
     fewer_read = source(without=[(0, 100), (0, 101)], certain=[102, 100], read=[4, 5])
-    assert told(compare(COPY, fewer_read, found(*whole()))) == {"unknown": 1, "stray": 1}
+    assert counts_of(compare(COPY, fewer_read, found(*whole()))) == {"unknown": 1, "stray": 1}
 
 
 def test_records_that_compaction_took_are_unknown_too_and_without_a_count_nothing_is_claimed() -> None:
     compacted = source(without=[(0, 102)], certain=[LARGEST, 100], read=[-1, 5])
-    assert told(compare(COPY, compacted, found(*whole()))) == {"unknown": 1}
+    assert counts_of(compare(COPY, compacted, found(*whole()))) == {"unknown": 1}
     without = found(*(row for row in whole() if row != Row(0, 102)))
-    assert told(compare(COPY, compacted, without)) == {"unknown": 1}
+    assert counts_of(compare(COPY, compacted, without)) == {"unknown": 1}
 
 
 def test_of_a_source_that_was_made_anew_only_the_number_of_records_is_known() -> None:
     nothing = [(code, offset) for code in (0, 1) for offset in range(100, 105)]
     other = source(without=nothing, certain=[LARGEST, LARGEST])
     done = compare(COPY, other, found(*whole()))
-    assert told(done) == {"unknown": 10}
+    assert counts_of(done) == {"unknown": 10}
     assert OfRange("r1", done).verdict == "unknown"
-    assert told(compare(COPY, other, found(*whole(), Row(0, 102)))) == {"unknown": 10, "doubled": 1}
-    assert told(compare(COPY, other, found(*whole()[1:]))) == {"unknown": 9, "missing": 1}
+    assert counts_of(compare(COPY, other, found(*whole(), Row(0, 102)))) == {"unknown": 10, "doubled": 1}
+    assert counts_of(compare(COPY, other, found(*whole()[1:]))) == {"unknown": 9, "missing": 1}
     uncounted = replace(other, read=np.array([-1, -1]))
-    assert told(compare(COPY, uncounted, found(*whole()[1:]))) == {"unknown": 10}
+    assert counts_of(compare(COPY, uncounted, found(*whole()[1:]))) == {"unknown": 10}
 
 
 def test_what_may_have_been_taken_from_the_output_is_not_missing_and_what_is_beyond_is() -> None:
     rest = whole()[3:]
-    assert told(compare(COPY, source(), found(*rest, taken=3))) == {"unknown": 3}
-    assert told(compare(COPY, source(), found(*rest, taken=1))) == {"unknown": 1, "missing": 2}
-    assert told(compare(COPY, source(), found(*rest, taken=None))) == {"unknown": 3}
+    assert counts_of(compare(COPY, source(), found(*rest, taken=3))) == {"unknown": 3}
+    assert counts_of(compare(COPY, source(), found(*rest, taken=1))) == {"unknown": 1, "missing": 2}
+    assert counts_of(compare(COPY, source(), found(*rest, taken=None))) == {"unknown": 3}
 
 
 def test_of_what_a_transform_made_each_record_may_have_no_row_or_several_without_a_gap() -> None:
     several = [Row(0, 100), Row(0, 100, 1), Row(0, 100, 2), Row(1, 104)]
-    assert told(compare(replace(MADE, emitted=4), source(), found(*several))) == {}
+    assert counts_of(compare(replace(MADE, emitted=4), source(), found(*several))) == {}
     gap = compare(replace(MADE, emitted=4), source(), found(several[0], several[2], several[3]))
     assert [(place.what, place.record) for place in gap.places] == [("missing", "rows before row 2 of a[0]@100")]
-    assert told(gap) == {"missing": 1}
+    assert counts_of(gap) == {"missing": 1}
     last = compare(replace(MADE, emitted=4), source(), found(*several[:3]))
-    assert told(last) == {"missing": 1}
+    assert counts_of(last) == {"missing": 1}
     assert says(last.places[0].why, "4 rows ... 3")
     more = compare(replace(MADE, emitted=4), source(), found(*several, Row(0, 101)))
-    assert told(more) == {"stray": 1}
+    assert counts_of(more) == {"stray": 1}
 
 
 @pytest.mark.parametrize("rows", [10, 5, 0])
 def test_where_the_report_is_not_certain_of_its_rows_nothing_proves_that_all_are_there(rows: int) -> None:
     done = compare(replace(MADE, certain=False), source(), found(*whole()[:rows]))
-    assert told(done) == {"unknown": max(10 - rows, 1)}
+    assert counts_of(done) == {"unknown": max(10 - rows, 1)}
     assert OfRange("r1", done).verdict == "unknown"
 
 
@@ -264,16 +264,16 @@ def test_a_row_apart_from_the_others_of_its_key_is_told_unless_it_may_be_there(
     promised: Promised, facts: dict[str, Any], counts: dict[str, int]
 ) -> None:
     done = compare(promised, source(), found(*moved(Row(0, 102)), **facts))
-    assert told(done) == counts
+    assert counts_of(done) == counts
     assert places(done) == [("out_of_order", "a[0]@102", "out[1]@3")] * counts.get("out_of_order", 0)
     by_key = [replace(row, place=row.offset % 2) for row in whole()]
-    assert told(compare(promised, source(), found(*by_key, **facts))) == {}
+    assert counts_of(compare(promised, source(), found(*by_key, **facts))) == {}
 
 
 def test_rows_that_name_their_partition_have_to_lie_in_the_one_that_their_record_has() -> None:
     by_row = replace(COPY, placed_by="row")
     there = [replace(row, place=row.code) for row in whole()]
-    assert told(compare(by_row, source(), found(*there))) == {}
+    assert counts_of(compare(by_row, source(), found(*there))) == {}
     astray = [replace(row, place=0) if row == Row(1, 103, place=1) else row for row in there]
     done = compare(by_row, source(), found(*astray))
     assert [(each.what, each.record, each.why) for each in done.places] == [
@@ -283,17 +283,17 @@ def test_rows_that_name_their_partition_have_to_lie_in_the_one_that_their_record
 
 def test_an_empty_key_may_lie_anywhere_as_some_partitioners_take_it_for_none() -> None:
     empty = [replace(row, changed={"key": hash(b"")}) for row in moved(Row(0, 102))]
-    assert told(compare(MADE, source(), found(*empty))) == {"unknown": 1}
+    assert counts_of(compare(MADE, source(), found(*empty))) == {"unknown": 1}
 
 
 def test_rows_that_name_no_record_or_no_range_leave_it_open() -> None:
-    assert told(compare(replace(MADE, emitted=5), source(), found(*whole()[:4], nameless=1))) == {"unknown": 1}
-    assert told(compare(COPY, source(), found(*whole(), silent=3))) == {"unknown": 3}
+    assert counts_of(compare(replace(MADE, emitted=5), source(), found(*whole()[:4], nameless=1))) == {"unknown": 1}
+    assert counts_of(compare(COPY, source(), found(*whole(), silent=3))) == {"unknown": 3}
 
 
 def test_so_many_places_are_kept_of_each_finding_and_all_are_counted() -> None:
     done = compare(COPY, source(), found(), most=3)
-    assert (told(done), len(done.places)) == ({"missing": 10}, 3)
+    assert (counts_of(done), len(done.places)) == ({"missing": 10}, 3)
     assert any(says(line, "7 ... missing") for line in OfRange("r1", done).lines())
 
 
@@ -316,17 +316,17 @@ def replanned(report: Report | None, **changes: Any) -> Report:
     return replace(report, range=replace(report.range, **changes))
 
 
-def told_between(ledger: Ledger, reports: dict[str, Report | None]) -> list[tuple[str, str, int, str]]:
+def breaks_between(ledger: Ledger, reports: dict[str, Report | None]) -> list[tuple[str, str, int, str]]:
     return [(each.range_id, each.what, each.offsets, each.at) for each in breaks(ledger, reports)]
 
 
 def test_ranges_that_follow_each_other_are_as_the_ledger_says() -> None:
     ledger, reports = a_load()
-    assert (told_between(ledger, reports), lost(ledger, reports)) == ([], {})
+    assert (breaks_between(ledger, reports), lost(ledger, reports)) == ([], {})
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "expected"),
     [
         ({"r2": {"start": place(13)}}, [("r2", "missing", 3, f"{PARTITION}@10")]),
         ({"r2": {"start": place(8)}}, [("r2", "doubled", 2, f"{PARTITION}@8")]),
@@ -336,19 +336,19 @@ def test_ranges_that_follow_each_other_are_as_the_ledger_says() -> None:
     ids=["a hole", "an overlap", "loaded twice", "moved by nobody knows whom"],
 )
 def test_a_range_that_does_not_begin_where_the_one_before_has_stopped_is_told(
-    changes: dict[str, Any], told: list[tuple[str, str, int, str]]
+    changes: dict[str, Any], expected: list[tuple[str, str, int, str]]
 ) -> None:
     ledger, reports = a_load()
     wrong = reports | {name: replanned(reports[name], **how) for name, how in changes.items()}
-    assert told_between(ledger, wrong) == told
+    assert breaks_between(ledger, wrong) == expected
 
 
 def test_a_ledger_that_stands_behind_the_last_range_is_told_and_one_that_a_person_has_moved_is_not() -> None:
     ledger, reports = a_load()
-    assert told_between(replace(ledger, place=place(35)), reports) == [("r3", "missing", 5, f"{PARTITION}@30")]
+    assert breaks_between(replace(ledger, place=place(35)), reports) == [("r3", "missing", 5, f"{PARTITION}@30")]
     moved = rewound(ledger, place(100), "me", "why", 9, topics={})
     later = a_report(a_range("r4", revision=4, start=100, end=110), attempt=1)
-    assert told_between(moved, {**reports, "r4": later}) == []
+    assert breaks_between(moved, {**reports, "r4": later}) == []
 
 
 @pytest.mark.parametrize("left", [{}, {"r2": None}])
@@ -357,7 +357,7 @@ def test_a_range_that_the_ledger_has_and_whose_folder_or_report_is_gone_is_told(
     del reports["r2"]
     here = {**reports, **left}
     assert [(name, rows) for name, (rows, _) in lost(ledger, here).items()] == [("r2", 10)]
-    assert told_between(ledger, here) == []
+    assert breaks_between(ledger, here) == []
     begun = submitted(opened(ledger, "r4", "d/a"), "c", "here")
     assert [*lost(begun, here)] == ["r2", "r4"]
 
@@ -440,7 +440,7 @@ def test_whatever_is_done_to_rows_they_are_clean_only_where_they_are_as_they_wer
     rows = whole()
     for each in done:
         rows = damage(rows, *each)
-    assert (not told(compare(COPY, source(), found(*rows)))) == as_promised(rows)
+    assert (not counts_of(compare(COPY, source(), found(*rows)))) == as_promised(rows)
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string()])

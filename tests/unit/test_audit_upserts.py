@@ -24,7 +24,7 @@ from airflow_provider_orderedkafka.core.order.positions import LARGEST, Offsets,
 PARTITIONS = (TopicPartition("a", 0), TopicPartition("b", 1))
 
 
-def told(done: Compared) -> dict[str, int]:
+def counts_of(done: Compared) -> dict[str, int]:
     return {what: count for what, count in done.counts.items() if count}
 
 
@@ -75,8 +75,8 @@ class History:
         audited = [each for each in self.reports if each is not None and (each.range_id in names or not names)]
         return compare_upserts(audited, self.reports, lambda each: self.sources[each.range_id], rows=lambda _: table)
 
-    def told(self, rows: Iterable[dict[str, int]] | None = None, *names: str) -> dict[str, int]:
-        return dict(sum((Counter(told(each)) for each in self.compared(rows, *names).values()), Counter()))
+    def counts(self, rows: Iterable[dict[str, int]] | None = None, *names: str) -> dict[str, int]:
+        return dict(sum((Counter(counts_of(each)) for each in self.compared(rows, *names).values()), Counter()))
 
 
 def upserted(turn: int, start: Sequence[int], stop: Sequence[int], stage: str = "next", **how: Any) -> Report:
@@ -97,7 +97,7 @@ def without_deleted(rows: Iterable[dict[str, int]]) -> list[dict[str, int]]:
 @given(changes, changes, st.sampled_from(DAMAGES), st.data())
 def test_a_table_of_upserts_is_clean_only_where_it_is_what_the_changes_make(first, second, what, data) -> None:
     history = History(first, second)
-    assert history.told() == history.told(None, "r1") == {}
+    assert history.counts() == history.counts(None, "r1") == {}
     rows = [dict(row) for row in history.rows.values()]
     if not rows:
         return
@@ -109,7 +109,7 @@ def test_a_table_of_upserts_is_clean_only_where_it_is_what_the_changes_make(firs
     else:
         row[what] = not row[what] if what == "live" else row[what] + 1
     same = without_deleted(rows) == without_deleted(history.rows.values()) and what in {"older", "drop"}
-    assert (not history.told(rows)) == (same and not (what == "older" and rows != [*history.rows.values()]))
+    assert (not history.counts(rows)) == (same and not (what == "older" and rows != [*history.rows.values()]))
 
 
 LIVE = [(0, 1, 1, 5), (1, 2, 2, 5), (0, 3, 3, None), (1, 4, 4, 5)]
@@ -128,7 +128,7 @@ def test_a_row_that_is_not_of_the_last_change_of_its_key_is_found_with_that(then
     history = History(LIVE, then)
     was = History(LIVE).rows[row]
     done = history.compared({**history.rows, row: was}.values())["r0"]
-    assert told(done) == found
+    assert counts_of(done) == found
     last = history.rows[row]
     assert says(done.places[0].why, PARTITIONS[last["code"]].at(last["offset"]))
     assert (done.rows, history.compared()["r1"].rows) == (3, int(then[0][3] is not None))
@@ -139,11 +139,11 @@ def test_of_records_that_are_gone_a_table_of_upserts_is_unknown_and_what_lies_in
     source = history.sources["r0"]
     kept = {name: column[source.columns["code"] == 1] for name, column in source.columns.items()}
     history.sources["r0"] = replace(source, certain=np.array([LARGEST, 0]), columns=kept)
-    assert history.told() == {"unknown": 2}
+    assert history.counts() == {"unknown": 2}
     stale = {**history.rows, 1: History(LIVE).rows[1]}
-    assert history.told(stale.values()) == {"unknown": 2, "stale": 1}
+    assert history.counts(stale.values()) == {"unknown": 2, "stale": 1}
     lacks = [row for key, row in history.rows.items() if key != 2]
-    assert history.told(lacks) == {"unknown": 3}  # a record that is gone may have deleted it
+    assert history.counts(lacks) == {"unknown": 3}  # a record that is gone may have deleted it
 
 
 @pytest.mark.parametrize(
@@ -165,13 +165,13 @@ def test_a_table_of_upserts_whose_ranges_are_not_all_known_is_not_compared(chang
 def test_rows_of_ranges_beside_a_replay_are_unknown_and_those_of_none_are_found_otherwise() -> None:
     history = History(LIVE, [(0, 5, 1, 6)])
     ahead = {**history.rows[1], "offset": 7}
-    assert history.told([*history.rows.values(), ahead | {"held": 9}]) == {"ahead": 1}
+    assert history.counts([*history.rows.values(), ahead | {"held": 9}]) == {"ahead": 1}
     replayed = upserted(2, [0, 0], [2, 2], "again", ended_at=2, started_at=2)
     history.reports.append(replace(replayed, range=replace(replayed.range, kind="replay")))
-    assert history.told() == {}
-    assert history.told([*history.rows.values(), ahead | {"held": 9}]) == {"unknown": 1}
+    assert history.counts() == {}
+    assert history.counts([*history.rows.values(), ahead | {"held": 9}]) == {"unknown": 1}
     again = [row | {"anew": 1} for row in history.rows.values()]
-    assert history.told(again) == {"unknown": 1}  # the others were replayed
+    assert history.counts(again) == {"unknown": 1}  # the others were replayed
 
 
 def test_of_rows_that_a_transform_made_keys_and_places_are_compared_and_the_rest_is_unknown() -> None:
@@ -181,10 +181,10 @@ def test_of_rows_that_a_transform_made_keys_and_places_are_compared_and_the_rest
         for each, of in zip(history.reports, ({"inserted": 3, "deleted": 1}, {"updated": 1}), strict=True)
     ]
     rows = [*history.rows.values()]
-    assert history.told() == {"unknown": 4}
-    assert history.told([*rows, rows[0]]) == {"unknown": 5, "doubled": 1}
-    assert history.told([*rows, rows[0] | {"held": 9, "offset": 7}]) == {"unknown": 5, "ahead": 2}
-    assert history.told([row for row in rows if not row["live"]]) == {"unknown": 1, "missing": 2}
+    assert history.counts() == {"unknown": 4}
+    assert history.counts([*rows, rows[0]]) == {"unknown": 5, "doubled": 1}
+    assert history.counts([*rows, rows[0] | {"held": 9, "offset": 7}]) == {"unknown": 5, "ahead": 2}
+    assert history.counts([row for row in rows if not row["live"]]) == {"unknown": 1, "missing": 2}
 
 
 def made(report: Report, name: str | None = None, *, called: str = "", complete: bool = True, **of: int) -> Report:
@@ -209,4 +209,4 @@ def test_keys_that_a_range_may_have_made_that_was_given_up_or_loaded_again_are_n
     history = History(LIVE)
     [loaded] = history.reports
     history.reports = [*others, made(loaded, inserted=1, updated=2)]
-    assert history.told(None, "r0") == {"unknown": 4}
+    assert history.counts(None, "r0") == {"unknown": 4}

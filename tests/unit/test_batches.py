@@ -45,7 +45,7 @@ def test_batches_are_noted_written_counted_and_told_in_turn(world) -> None:
     assert loop.counts is not None
     assert loop.counts.total == Tally(rows_read=30, rows_emitted=30)
     assert (loop.counts.batches, loop.counts.end) == (3, place(30))
-    assert [counts.batch for counts in w.told] == [1, 2, 3]
+    assert [counts.batch for counts in w.counted] == [1, 2, 3]
 
 
 def test_a_kill_in_the_middle_of_a_write_is_mended_by_a_replay_of_that_batch_alone(world) -> None:
@@ -80,7 +80,7 @@ def test_batches_that_come_too_early_wait_for_those_before_them(world, order: tu
     w = world()
     w.run(lambda planned, loop: in_turn([planned[place] for place in order], loop))
     assert w.writer.output.rows == EVERYTHING
-    assert [counts.batch for counts in w.told] == [1, 2, 3]
+    assert [counts.batch for counts in w.counted] == [1, 2, 3]
 
 
 def test_a_batch_that_is_handed_over_again_after_its_counts_is_not_written_again(world) -> None:
@@ -113,7 +113,7 @@ def test_a_batch_that_was_begun_ends_where_that_was_noted_and_the_next_one_begin
         w.run()
     w.plan.offsets = 10
     assert w.run().counts.batches == 4
-    assert [counts.end for counts in w.told] == [place(7), place(17), place(27), place(30)]
+    assert [counts.end for counts in w.counted] == [place(7), place(17), place(27), place(30)]
 
 
 def test_an_attempt_that_is_told_to_end_begins_no_other_batch_and_tries_none_again(world) -> None:
@@ -146,7 +146,7 @@ def test_a_batch_that_keeps_failing_ends_the_attempt_with_the_reason(world) -> N
     w.writer.failures = [UnreachableError("away")] * TRIES
     loop = w.run()
     assert isinstance(loop.error, UnreachableError)
-    assert not w.told
+    assert not w.counted
     assert w.waits == TRIES - 1
 
 

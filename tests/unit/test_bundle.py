@@ -89,9 +89,9 @@ def test_the_command_writes_the_zip_and_the_requirements_and_says_them(
 def test_a_program_is_told_the_files_and_what_is_required(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bundle, file = tmp_path / "bundle.zip", tmp_path / "requirements.txt"
     assert cli.main(["bundle", str(bundle), "--requirements", str(file), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["files"] == [str(bundle), str(file)]
-    assert told["requirements"] == [line for line in file.read_text().splitlines() if not line.startswith("#")]
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["files"] == [str(bundle), str(file)]
+    assert printed["requirements"] == [line for line in file.read_text().splitlines() if not line.startswith("#")]
 
 
 def test_a_spark_that_is_no_version_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

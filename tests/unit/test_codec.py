@@ -57,8 +57,8 @@ def test_what_a_command_prints_as_a_time_is_said_by_the_type_of_its_field_and_no
     first = Offsets({TopicPartition("at", 0): NOW})
     floor = Floor(-1, None, OrderTimes({TopicPartition("due", 0): -1, TopicPartition("orders", 0): 5}))
     plain = {"due": NOW, "at": {"time": NOW}, "future_tolerance_ms": 5, "first": {"at": [NOW]}}
-    told = for_programs([Printed(NOW, {"time": NOW}, NOW, 5, first, Floor(NOW)), None, 0.5])
-    assert told == [{**plain, "born": SAID, "floor": {"time": SAID}}, None, 0.5]
+    printed = for_programs([Printed(NOW, {"time": NOW}, NOW, 5, first, Floor(NOW)), None, 0.5])
+    assert printed == [{**plain, "born": SAID, "floor": {"time": SAID}}, None, 0.5]
     (rewound,) = for_programs([Printed(NOW, {"time": NOW}, None, 5, first, floor)])
     lower = {"due": [None], "orders": [str(Moment(5))]}
     assert rewound == {**plain, "born": None, "floor": {"time": None, "anew": lower}}

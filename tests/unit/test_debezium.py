@@ -42,7 +42,7 @@ def made(given, value, key=KEY, *, most=None, unwrap=unwrap):
     return [each.to_pylist() for each in Making(decoder, unwrap, most).split(batch)]
 
 
-def told(rows):
+def values(rows):
     """Name of a row, or that it is gone, by offset and id."""
     return [(row["_source"]["offset"], row["id"], "gone" if row["_is_deleted"] else row["name"]) for row in rows]
 
@@ -71,7 +71,7 @@ WRITTEN = [SNAPPED, (1, 2, "full"), *GONE]
 def test_each_event_is_the_row_as_it_was_left_and_a_placeholder_makes_it_bad(name, value, key, rows):
     """Row 2 becomes row 3 with a value that was not told; in one run the table is emptied then."""
     found, bad = made(events(name, "public.t"), value, key)
-    assert told(found) == rows
+    assert values(found) == rows
     untold = [each for each in bad if says(each["_error"], "'doc' ... '__debezium_unavailable_value' ... FULL")]
     assert len(untold) == 2
     emptied = [each["_error"] for each in bad if each not in untold]
@@ -83,7 +83,7 @@ def test_a_payload_that_is_null_is_a_tombstone_where_the_schema_beside_it_shows_
     given, key = events("bares", "public.t"), "payload struct<id int>"
     rows, bad = made(given, "schema struct<type: string>, payload struct<id int, name string>", key)
     gone = [(4, 3, "gone"), (6, 1, "gone")]
-    assert [each for each in told(rows) if each[2] == "gone"] == gone
+    assert [each for each in values(rows) if each[2] == "gone"] == gone
     assert not bad
     rows, bad = made(given, "payload struct<id int, name string>", key)
     assert not any(row["_is_deleted"] for row in rows)
@@ -104,7 +104,7 @@ PLACEHOLDERS = {
 def test_a_value_that_was_not_told_is_known_by_what_stands_for_it_in_each_type(column, kind):
     found, bad = made(events("flat", "public.t"), f"id int, name string, {column} {kind}, `__op` string")
     assert [each["offset"] for each in bad if column in each["_error"]] == [2, 0]
-    assert (1, 2, "full") in told(found)
+    assert (1, 2, "full") in values(found)
 
 
 def test_a_placeholder_of_ones_own_is_looked_for_in_its_place():
@@ -122,7 +122,7 @@ def test_a_placeholder_of_binary_data_is_known_in_each_mode_of_the_connector(tex
 
 def test_a_table_without_a_key_says_in_before_which_row_is_gone():
     found, bad = made(events("whole", "public.nokey"), ENVELOPE)
-    assert told(found) == [(0, 1, "snap"), (1, 1, "x"), (2, 1, "gone")]
+    assert values(found) == [(0, 1, "snap"), (1, 1, "x"), (2, 1, "gone")]
     assert not bad
     key = "payload struct<id int>"
     value = "schema struct<type: string>, payload struct<id int, name string>"
@@ -151,7 +151,7 @@ AFTER = {"id": 1, "name": "a"}
 @pytest.mark.parametrize("topic", ["shop.public.transaction", "shop.public.message"])
 def test_a_table_may_be_called_as_topics_are_that_have_no_changes_and_loses_nothing_by_that(topic):
     given = [of_table({"id": 1}, {"op": "c", "after": AFTER}, topic), of_table({"id": 1}, None, topic)]
-    assert told(made(given, ENVELOPE)[0]) == [(7, 1, "a"), (7, 1, "gone")]
+    assert values(made(given, ENVELOPE)[0]) == [(7, 1, "a"), (7, 1, "gone")]
     for value, columns in (({"after": AFTER}, ENVELOPE), (AFTER, "id int, name string"), (AFTER, FLAT)):
         rows, [bad] = made([of_table({"id": 1}, value, topic)], columns)
         assert (rows, says(bad["_error"], "__op ... add.fields=op")) == ([], True)

@@ -185,9 +185,9 @@ def test_no_java_says_how_to_get_one(tmp_path, monkeypatch):
 
 
 def test_a_java_that_is_none_is_named_with_what_it_said(tmp_path, monkeypatch):
-    told = "No Java runtime present."
-    monkeypatch.setenv("JAVA_HOME", java_home(tmp_path, f"echo '{told}' >&2; exit 1"))
-    with pytest.raises(SettingError, match=told):
+    message = "No Java runtime present."
+    monkeypatch.setenv("JAVA_HOME", java_home(tmp_path, f"echo '{message}' >&2; exit 1"))
+    with pytest.raises(SettingError, match=message):
         find_java()
 
 

@@ -31,18 +31,18 @@ Traceback (most recent call last):
 """
 
 
-def told(error: Exception) -> str:
+def in_java(error: Exception) -> str:
     """The end of the error's traceback, as a Python worker of Spark's prints it."""
     return "".join(traceback.format_exception_only(error)).rstrip()
 
 
 def test_what_is_not_known_of_an_errors_place_stays_unknown() -> None:
     found = classify_failure(
-        RuntimeError(WORKER.format(error=told(TopicChangedError("made anew", topic="orders.at-3"))))
+        RuntimeError(WORKER.format(error=in_java(TopicChangedError("made anew", topic="orders.at-3"))))
     )
     assert isinstance(found, TopicChangedError)
     assert (found.topic, found.partition, found.offset) == ("orders.at-3", None, None)
-    found = classify_failure(RuntimeError(WORKER.format(error=told(UnreachableError("away")))))
+    found = classify_failure(RuntimeError(WORKER.format(error=in_java(UnreachableError("away")))))
     assert type(found) is UnreachableError
 
 

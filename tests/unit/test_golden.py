@@ -89,9 +89,9 @@ def test_a_ledger_in_parts_is_put_together():
 
 
 def test_a_mirror_says_where_the_ledger_stood():
-    told = golden("mirror.json")
+    text = golden("mirror.json")
     found = mirror._mirrored(
-        {partition: GroupOffset(offset, told) for partition, offset in LEDGER.place.offsets.items()}
+        {partition: GroupOffset(offset, text) for partition, offset in LEDGER.place.offsets.items()}
     )
     assert (found.instance, found.revision, found.rows) == (LEDGER.instance, LEDGER.revision, LEDGER.rows_emitted)
     assert (found.dead_letters, found.place, found.whole) == (LEDGER.dead_letters, LEDGER.place, True)
@@ -102,8 +102,8 @@ def test_a_mirror_says_where_the_ledger_stood():
 
 
 def test_a_header_says_where_a_row_came_from():
-    told = [bytes.fromhex(line) for line in golden("provenance.hex").splitlines()]
-    from_a_record, from_none = (read_provenance([(HEADER, value)]) for value in told)
+    headers = [bytes.fromhex(line) for line in golden("provenance.hex").splitlines()]
+    from_a_record, from_none = (read_provenance([(HEADER, value)]) for value in headers)
     assert (from_a_record.source, from_a_record.offset) == (("refünds", 2), 5)
     assert from_a_record.order_time == 1_769_860_800_000
     assert from_a_record.range_id == RANGE.id

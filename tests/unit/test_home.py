@@ -149,24 +149,24 @@ def a_dag(*loads, mode="incremental"):
     return SimpleNamespace(tasks=tasks)
 
 
-def told(*files):
+def loads_of(*files):
     return [(each.name, each.status, each.found) for each in compared(files)]
 
 
 def test_the_doctor_names_the_files_that_define_one_load():
-    assert told(
+    assert loads_of(
         ("dags:a.py", {"a": a_dag("orders", "refunds")}), ("dags:r.py", {"r": a_dag("orders", mode="replay")})
     ) == [("DAG files", "ok", "2 loads in 2 files, each defined once")]
-    assert told(("dags:a.py", {"a": a_dag(LOAD)}), ("more:a.py", {"a": a_dag(LOAD)}), ("dags:b.py", None)) == [
+    assert loads_of(("dags:a.py", {"a": a_dag(LOAD)}), ("more:a.py", {"a": a_dag(LOAD)}), ("dags:b.py", None)) == [
         (f"load {LOAD}", "broken", "is defined by DAG 'a' of dags:a.py and by DAG 'a' of more:a.py"),
         ("DAG files", "warning", "dags:b.py cannot be parsed, so their loads are not known"),
     ]
-    (_, *found), *_ = told(("dags:a.py", {"a": a_dag(LOAD), "i": a_dag(LOAD, mode="interval")}))
+    (_, *found), *_ = loads_of(("dags:a.py", {"a": a_dag(LOAD), "i": a_dag(LOAD, mode="interval")}))
     assert found == ["broken", "is defined by DAG 'a' of dags:a.py and by DAG 'i' of dags:a.py"]
 
 
 def test_the_doctor_names_a_load_whose_ledger_is_kept_nowhere_beside_all_else(monkeypatch):
     monkeypatch.setenv("AIRFLOW__ORDEREDKAFKA__LEDGER", "ledgers")
-    (load, status, found), (files, *_) = told(("dags:a.py", {"a": a_dag(LOAD)}), ("dags:b.py", None))
+    (load, status, found), (files, *_) = loads_of(("dags:a.py", {"a": a_dag(LOAD)}), ("dags:b.py", None))
     assert (load, status, files) == (f"load {LOAD}", "broken", "DAG files")
     assert "'ledgers'" in found

@@ -79,9 +79,9 @@ def test_an_older_attempt_that_sees_a_newer_one_is_fenced_and_told_who_it_is(wor
     first.check()
     world.clock.at.append((world.clock.seconds + 1, first.let_go))
     world.lease("b").acquire()
-    with pytest.raises(FencedError) as told:
+    with pytest.raises(FencedError) as caught:
         first.check()
-    assert told.value.by == "attempt 2 (process 10 on here)"
+    assert caught.value.by == "attempt 2 (process 10 on here)"
 
 
 @pytest.mark.parametrize("does", [Lease.check, Lease.beat], ids=["looks", "beats too late"])

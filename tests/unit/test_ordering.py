@@ -28,9 +28,9 @@ def two_partitions(floor=-1, latest=1_000):
 
 
 def test_an_offset_that_arrives_twice_is_a_violation_that_names_it():
-    with pytest.raises(OrderViolationError) as told:
+    with pytest.raises(OrderViolationError) as caught:
         arranged(two_partitions(), (1, 3, 5), (1, 4, 5), (0, 4, 5), (1, 4, 5))
-    assert (told.value.topic, told.value.partition, told.value.offset) == ("a", 1, 4)
+    assert (caught.value.topic, caught.value.partition, caught.value.offset) == ("a", 1, 4)
 
 
 def test_a_wrong_order_is_found_where_it_is():

@@ -198,6 +198,6 @@ def test_what_was_begun_may_be_all_that_is_left(loaded: Range, checkpoint: Check
 def test_a_topic_that_was_made_anew_is_refused_before_anything_is_planned(
     loaded: Range, checkpoint: Checkpoint
 ) -> None:
-    with pytest.raises(TopicChangedError) as told:
+    with pytest.raises(TopicChangedError) as caught:
         plan_of(loaded, checkpoint, large="another").window(1, loaded.start)
-    assert told.value.topic == "large"
+    assert caught.value.topic == "large"

@@ -37,7 +37,7 @@ def planned(batch: int, *, about: bool = False) -> Planned:
     return Planned(batch, 4, about, (batch * 250,), Floor(), 250, 1_000 - batch * 250, None)
 
 
-def told(out: StringIO, *, batches: int) -> StringIO:
+def shown(out: StringIO, *, batches: int) -> StringIO:
     printer = ProgressPrinter(a_range("r", 0, 0, 1_000), 1, out)
     printer.begin(0, None)
     for batch in range(1, batches + 1):
@@ -47,7 +47,7 @@ def told(out: StringIO, *, batches: int) -> StringIO:
 
 
 def test_a_log_gets_a_sentence_and_a_line_for_programs_for_each_batch() -> None:
-    first, second, *rest = told(StringIO(), batches=2).getvalue().splitlines()
+    first, second, *rest = shown(StringIO(), batches=2).getvalue().splitlines()
     assert first == "batch 1 of 4: 250 of 1,000 offsets (25%), 250 rows read, 250 written, 4 rows/s, about 3m left"
     found = Progress.of_line(second)
     assert found is not None
@@ -63,7 +63,7 @@ def test_how_many_batches_there_are_is_about_known_where_the_rest_is_not_planned
 
 
 def test_a_terminal_shows_each_batch_once_above_a_bar_that_fits() -> None:
-    out = told(Terminal(), batches=4)
+    out = shown(Terminal(), batches=4)
     assert isinstance(out, Terminal)
     *sentences, bar, after = out.seen
     assert [sentence.split(":")[0] for sentence in sentences] == [f"batch {n} of 4" for n in range(1, 5)]
@@ -74,14 +74,14 @@ def test_a_terminal_shows_each_batch_once_above_a_bar_that_fits() -> None:
 
 
 def test_what_is_said_after_a_failure_does_not_stand_behind_the_bar() -> None:
-    out = told(Terminal(), batches=1)
+    out = shown(Terminal(), batches=1)
     print("it failed", file=out)
     assert isinstance(out, Terminal)
     assert out.seen[-3:] == ["[########......................] 25%, about 3m left", "it failed", ""]
 
 
 def test_an_attempt_that_came_to_no_batch_leaves_no_empty_line() -> None:
-    assert told(Terminal(), batches=0).getvalue() == ""
+    assert shown(Terminal(), batches=0).getvalue() == ""
 
 
 def looked(out: StringIO, seconds: int, *, doing: str | Planned) -> StringIO:

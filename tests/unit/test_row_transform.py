@@ -100,9 +100,9 @@ def test_the_original_bytes_are_kept_where_values_were_decoded():
 
 def test_one_bad_record_more_than_may_be_is_an_error_with_its_place():
     assert split(total, GOOD, BAD, most=1)[1].num_rows == 1
-    with pytest.raises(RowError, match="KeyError: 'count'") as told:
+    with pytest.raises(RowError, match="KeyError: 'count'") as caught:
         split(total, GOOD, BAD, BAD, most=1)
-    assert (told.value.topic, told.value.partition, told.value.offset) == ("orders", 3, 41)
+    assert (caught.value.topic, caught.value.partition, caught.value.offset) == ("orders", 3, 41)
     decoder = RecordDecoder.of(Decode(value=Json("price long")), ["orders"], max_bad=1)
     raising = row_transform("total long")(lambda record: {"total": 1 / record["value"]["price"]})
     with pytest.raises(RowError):

@@ -43,9 +43,9 @@ def test_records_arrive_in_order_through_a_queue_that_is_too_small():
 
 def test_failures_are_counted_and_the_first_is_told_with_its_row():
     producer, deliveries = FakeProducer(refuses=frozenset({b"4", b"7"})), Deliveries()
-    with pytest.raises(DeliveryError, match=r"2 records.* row 4") as told:
+    with pytest.raises(DeliveryError, match=r"2 records.* row 4") as caught:
         lent(producer).send(chunk(10), deliveries)
-    assert (told.value.topic, told.value.partition) == ("out", None)
+    assert (caught.value.topic, caught.value.partition) == ("out", None)
 
 
 def test_a_failure_found_at_the_end_is_raised_too():
@@ -100,7 +100,7 @@ def test_a_client_that_is_refused_says_what_it_needs():
 
 @pytest.mark.parametrize("deadline", [2.0, 60.0])
 def test_a_refusal_that_is_told_in_the_background_ends_a_write_that_gets_nothing_through(monkeypatch, deadline):
-    told = "no such user"
+    message = "no such user"
     clock = SimpleNamespace(now=0.0)
     monkeypatch.setattr(producer, "time", SimpleNamespace(monotonic=lambda: clock.now))
     sender = PooledProducer(FakeProducer(speed=0), deadline)
@@ -108,10 +108,10 @@ def test_a_refusal_that_is_told_in_the_background_ends_a_write_that_gets_nothing
 
     def refused(seconds):
         clock.now += seconds
-        sender.troubles.append(KafkaError(KafkaError._AUTHENTICATION, told))
+        sender.troubles.append(KafkaError(KafkaError._AUTHENTICATION, message))
 
     sender.producer.flush = refused
-    with pytest.raises(AccessDeniedError, match=told):
+    with pytest.raises(AccessDeniedError, match=message):
         sender.settle(Deliveries())
     assert 0 < clock.now - min(deadline, 5.0) < 1
 

@@ -114,8 +114,8 @@ def test_who_gave_a_range_up_or_moved_the_ledger_is_told_with_the_reason():
     moved = lifecycle.rewound(given_up, LEDGER.place, "ben", "a bug", 9_000, topics={})
     found = status.looked(status.planned(looked(), TELLER, RANGE), TELLER, moved, SEEN)
     assert [(row.state, row.by, row.error) for row in found.ranges] == [("abandoned", "anna", "the wrong output")]
-    (told,) = found.moves
-    assert (told.at, told.kind, told.by, told.reason) == (9_000, "rewound", "ben", "a bug")
+    (move,) = found.moves
+    assert (move.at, move.kind, move.by, move.reason) == (9_000, "rewound", "ben", "a bug")
 
 
 def test_where_a_load_writes_to_is_kept_when_a_step_does_not_know_it():

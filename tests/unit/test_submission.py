@@ -39,7 +39,7 @@ def on_kubernetes(**extra):
     return Connection(host="k8s://https://api:443", extra_dejson={"deploy-mode": "cluster", **extra})
 
 
-def told(submission, name):
+def values(submission, name):
     """The values that an option has on the command line."""
     argv = submit_command(submission, "app.py", [], {}).argv
     return [value for option, value in pairwise(argv) if option == name]
@@ -148,9 +148,9 @@ def test_each_parameter_has_its_option():
 
 def test_in_client_mode_spark_says_little_unless_it_is_told_otherwise():
     here = Submission(master="local[2]")
-    assert told(here, "--conf") == ["spark.log.level=WARN"]
-    assert told(replace(here, conf={"spark.log.level": "INFO"}), "--conf") == ["spark.log.level=INFO"]
-    assert told(replace(here, master="yarn", deploy_mode="cluster"), "--conf") == [
+    assert values(here, "--conf") == ["spark.log.level=WARN"]
+    assert values(replace(here, conf={"spark.log.level": "INFO"}), "--conf") == ["spark.log.level=INFO"]
+    assert values(replace(here, master="yarn", deploy_mode="cluster"), "--conf") == [
         "spark.yarn.submit.waitAppCompletion=true"
     ]
 
@@ -166,15 +166,15 @@ def test_in_client_mode_spark_says_little_unless_it_is_told_otherwise():
 def test_the_driver_s_environment_goes_the_way_of_its_cluster(master, conf, environment):
     submission = Submission(master=master, env_vars={"A": 1}, conf={"spark.log.level": "WARN"})
     command = submit_command(submission, "app.py", [], {"OURS": "x"})
-    assert told(submission, "--conf") == ["spark.log.level=WARN", *conf]
+    assert values(submission, "--conf") == ["spark.log.level=WARN", *conf]
     assert command.environment == {**environment, "OURS": "x"}
 
 
 def test_the_namespace_of_the_connection_is_used_unless_spark_s_settings_name_one():
     submission = submission_of(on_kubernetes(namespace="theirs"), SparkSubmit())
-    assert "spark.kubernetes.namespace=theirs" in told(submission, "--conf")
+    assert "spark.kubernetes.namespace=theirs" in values(submission, "--conf")
     ours = submission_of(on_kubernetes(namespace="theirs"), SparkSubmit(conf={"spark.kubernetes.namespace": "ours"}))
-    assert [each for each in told(ours, "--conf") if "namespace" in each] == ["spark.kubernetes.namespace=ours"]
+    assert [each for each in values(ours, "--conf") if "namespace" in each] == ["spark.kubernetes.namespace=ours"]
 
 
 @pytest.mark.parametrize(
@@ -186,8 +186,8 @@ def test_the_namespace_of_the_connection_is_used_unless_spark_s_settings_name_on
 )
 def test_spark_submit_waits_for_an_application_in_a_cluster_whatever_a_file_of_settings_says(connection, setting):
     submission = submission_of(connection, SparkSubmit(properties_file="spark.conf"))
-    assert told(submission, "--conf") == [setting]
-    assert told(replace(submission, conf=dict([setting.split("=")])), "--conf") == [setting]
+    assert values(submission, "--conf") == [setting]
+    assert values(replace(submission, conf=dict([setting.split("=")])), "--conf") == [setting]
 
 
 def test_what_runs_in_a_cluster_is_ended_by_the_cluster_s_own_program():
@@ -242,7 +242,7 @@ def test_a_secret_among_spark_s_settings_goes_into_a_private_file_after_what_spa
     assert {name: found[name] for name in SECRET_CONF} == SECRET_CONF
     assert "spark.ours" not in found
     assert re.search(found["spark.redaction.regex"].removeprefix("(?i)"), "fs.azure.account.key")
-    assert told(submission, "--conf") == ["spark.log.level=WARN", "spark.ours=2"]
+    assert values(submission, "--conf") == ["spark.log.level=WARN", "spark.ours=2"]
 
 
 def test_a_secret_is_not_put_into_a_file_that_would_hide_settings_of_which_nobody_knows(tmp_path, monkeypatch):
@@ -262,7 +262,7 @@ def test_a_secret_is_not_put_into_a_file_that_would_hide_settings_of_which_nobod
 
 def test_a_secret_of_the_driver_s_environment_in_a_cluster_is_on_no_command_line():
     submission = Submission(master="yarn", deploy_mode="cluster", env_vars={"AWS_SECRET_ACCESS_KEY": "s", "A": "b"})
-    assert told(submission, "--conf") == ["spark.yarn.submit.waitAppCompletion=true", "spark.yarn.appMasterEnv.A=b"]
+    assert values(submission, "--conf") == ["spark.yarn.submit.waitAppCompletion=true", "spark.yarn.appMasterEnv.A=b"]
     assert "spark.yarn.appMasterEnv.AWS_SECRET_ACCESS_KEY" in secret_settings(submission)
 
 

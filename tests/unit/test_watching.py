@@ -36,9 +36,9 @@ def test_a_log_that_ends_early_is_named_at_the_deadline():
 
 
 def test_silence_is_an_error_with_what_the_client_told_last():
-    told = "connection refused"
-    trouble = KafkaError(KafkaError._TRANSPORT, told)
-    with pytest.raises(UnreachableError, match=naming(f"orders[0]@0 ... {told}")):
+    message = "connection refused"
+    trouble = KafkaError(KafkaError._TRANSPORT, message)
+    with pytest.raises(UnreachableError, match=naming(f"orders[0]@0 ... {message}")):
         watch(ScriptedConsumer(), troubles=[trouble]).take()
 
 
@@ -58,15 +58,15 @@ def test_a_position_that_retention_took_is_replaced_by_the_log_s_start():
 
 def test_a_log_that_was_cut_back_is_a_loss():
     consumer = ScriptedConsumer([event(KafkaError._AUTO_OFFSET_RESET, 0)], log_end=3)
-    with pytest.raises(DataLossError) as told:
+    with pytest.raises(DataLossError) as caught:
         watch(consumer, starts={ORDERS: 5}).take()
-    assert (told.value.topic, told.value.partition, told.value.offset) == (*ORDERS, 5)
+    assert (caught.value.topic, caught.value.partition, caught.value.offset) == (*ORDERS, 5)
 
 
 def test_a_damaged_record_is_named():
-    with pytest.raises(DataLossError) as told:
+    with pytest.raises(DataLossError) as caught:
         watch(ScriptedConsumer([event(KafkaError._BAD_MSG, 4)])).take()
-    assert (told.value.topic, told.value.partition, told.value.offset) == (*ORDERS, 4)
+    assert (caught.value.topic, caught.value.partition, caught.value.offset) == (*ORDERS, 4)
 
 
 def test_a_refusal_of_one_partition_names_it():

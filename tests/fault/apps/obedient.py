@@ -13,8 +13,8 @@ from airflow_provider_orderedkafka.spark.app import run_available_now
 if __name__ == "__main__":
     load = Work.from_text(Path(sys.argv[sys.argv.index("--work") + 1]).read_text()).range.load
     orders = Path(os.environ["ORDERS"]) / load
-    told = orders.read_text().split() if orders.exists() else []
-    if told:
-        orders.write_text("\n".join(told[1:]))
-        sys.exit(int(told[0]))
+    exit_codes = orders.read_text().split() if orders.exists() else []
+    if exit_codes:
+        orders.write_text("\n".join(exit_codes[1:]))
+        sys.exit(int(exit_codes[0]))
     run_available_now()
