@@ -155,8 +155,8 @@ def end_of_range(loaded: Range) -> WayOut:
         f"with `orderedkafka ledger rewind {loaded.load} --topic {{topic}} --to '{{to}}' --reason truncated`; by hand, "
         "start with a new checkpoint"
     )
-    told = of_ledger if loaded.kind == "incremental" else way_out(loaded)
-    return WayOut(f"the end of range {loaded.id!r}", "", "", told)
+    advice = of_ledger if loaded.kind == "incremental" else way_out(loaded)
+    return WayOut(f"the end of range {loaded.id!r}", "", "", advice)
 
 
 def _check_cluster(loaded: Range, found: str, servers: str) -> None:
