@@ -321,8 +321,8 @@ class DeltaOutput(_Table):
     :param create: Whether to make the table if it is missing.
     :param upsert: The columns of a key: the table has the last row of each. `()`: rows are added.
     :param partition_by: How a table that is made is partitioned: columns, or `days` of a time column, which makes the
-        generated column `<column>_day`. `()`: not at all. None: by the day of `order_time`; one of upserts is clustered
-        by its key instead.
+        generated column `<column>_day`, in UTC. `()`: not at all. None: by the day of `order_time`; one of upserts is
+        clustered by its key instead.
     :param properties: Table properties of a table that is made.
     :param options: Options of the write, such as `{"maxRecordsPerFile": "1000000"}`.
     :param new_columns: What becomes of columns of the rows that the table lacks: `"add"` adds them, and widens those

@@ -1,4 +1,4 @@
-"""Columns that rows get later, in tables of the real Delta and the real Iceberg: refused, left out or added."""
+"""Columns of tables of the real Delta and the real Iceberg: days that partition one, and what rows get later."""
 
 import json
 import re
@@ -9,7 +9,10 @@ import pytest
 from support.audited import audit_of
 from support.lake import Lake, Loading, MakeLoading, added_with
 from support.outputs import Position
+from support.ranges import whole_range
+from support.records import Records, at
 from support.table_formats import DELTA, ICEBERG, STRUCT
+from support.topics import Topics
 
 from airflow_provider_orderedkafka.core.commits import IDENTITY
 
@@ -33,6 +36,63 @@ def as_range(load: Loading, name: str, **output: Any) -> Loading:
     load.loaded, load.checkpoint = replace(load.loaded, id=name), load.folder / name
     load.output = replace(load.output, **output)
     return load
+
+
+DAY = 1_700_006_400_000
+"""When 2023-11-15 began, in UTC."""
+
+TIMES = [DAY + minutes * 60_000 for minutes in (30, 720, 1410, 1440)]
+"""Early, at noon and late on that day, and at midnight."""
+
+DATED = ("--transform", "support.transforms:dated")
+
+
+def of_times(load: Loading, topics: Topics, records: Records) -> Loading:
+    topic = topics.create("times")
+    records.produce(topic, at(*TIMES))
+    load.loaded = replace(whole_range(load.servers, topic), id=load.loaded.id)
+    return load
+
+
+def offsets(load: Loading, condition: str) -> list[int]:
+    found = load.lake.sql(f"SELECT offset FROM {load.table} WHERE {condition} ORDER BY offset")
+    return [row["offset"] for row in found]
+
+
+@pytest.mark.parametrize("lake", [DELTA], indirect=True, ids=["delta"])
+def test_days_that_partition_a_table_are_those_of_utc_and_no_reader_misses_a_row_whatever_zones_sessions_have(
+    lake: Lake, loading: MakeLoading, topics: Topics, records: Records
+) -> None:
+    load = of_times(loading(partition_by=("days(order_time)", "days(long_ago)")), topics, records)
+    zones = ("America/Los_Angeles", "UTC", "Asia/Tokyo")
+    found = {}
+    try:
+        for zone in zones:
+            lake.sql(f"SET spark.sql.session.timeZone={zone}")
+            assert as_range(load, zone.partition("/")[0]).run(*DATED)["code"] == 0
+        for zone in zones:
+            lake.sql(f"SET spark.sql.session.timeZone={zone}")
+            times = (">= '2023-11-15T00:10:00Z'", ">= '2023-11-15T23:10:00Z'", "<= '2023-11-15T00:40:00Z'")
+            found[zone] = [offsets(load, f"order_time {each}") for each in times]
+    finally:
+        lake.sql("SET spark.sql.session.timeZone=UTC")
+    rows = [[0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3], [2, 2, 2, 3, 3, 3], [0, 0, 0]]
+    assert list(found.values()) == [rows, rows, rows]
+    days = lake.sql(f"SELECT DISTINCT offset, order_time_day, long_ago_day FROM {load.table} ORDER BY offset")
+    first, then = ("2023-11-15", "1969-02-11"), ("2023-11-16", "1969-02-12")
+    assert [tuple(row.values()) for row in days] == [(0, *first), (1, *first), (2, *first), (3, *then)]
+
+
+@pytest.mark.parametrize("lake", [DELTA], indirect=True, ids=["delta"])
+@pytest.mark.parametrize("day", ["order_time_day = '2023-11-15'", "order_time < '2023-11-16T00:00:00Z'"])
+def test_who_asks_for_a_day_or_for_its_times_reads_no_file_of_another_day(
+    loading: MakeLoading, topics: Topics, records: Records, day: str
+) -> None:
+    load = of_times(loading(), topics, records)
+    load.run(*DATED)
+    [other] = [file for file, rows in load.files().items() if len(rows) == 1]
+    other.unlink()
+    assert offsets(load, day) == [0, 1, 2]
 
 
 def test_new_columns_are_refused_left_out_or_added_as_is_said_and_told_by_report_and_audit(

@@ -261,6 +261,12 @@ MOST_CLUSTERED: Final = 4
 METRICS: Final = ("numOutputRows", "numOutputBytes", "numFiles")
 DAY: Final = "_day"
 INTO_DAYS: Final = "days("
+DATE: Final = "CAST({0} AS DATE)"
+UTC_DATE: Final = "date_add(DATE'1970-01-01', CAST(floor(CAST({0} AS BIGINT) / 86400) AS INT))"
+"""The date of a time with a zone, whatever the zone of the session. `DATE` has that of the session that writes.
+
+And by `DATE` Delta also leaves out partitions, in the zone of the session that reads, which misses rows of others.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,7 +399,9 @@ class DeltaTable(LakeTable[DeltaOutput]):
         """Create the table, with a generated column of dates for each `days(...)` that partitions it."""
         by = self.output.layout
         days = {each: each[len(INTO_DAYS) : -1] for each in by if each.startswith(INTO_DAYS)}
-        made = [f"{quoted(day + DAY)} DATE GENERATED ALWAYS AS (CAST({quoted(day)} AS DATE))" for day in days.values()]
+        zoned = {name.lower() for name, kind in rows.dtypes if kind == "timestamp"}
+        dates = {day: (UTC_DATE if day.lower() in zoned else DATE).format(quoted(day)) for day in days.values()}
+        made = [f"{quoted(day + DAY)} DATE GENERATED ALWAYS AS ({date})" for day, date in dates.items()]
         parts = [quoted(days[each] + DAY if each in days else each) for each in by]
         refused = f"{self.output.of}: its folder is not empty, and is not a Delta table"
         try:
