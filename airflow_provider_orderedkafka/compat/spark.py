@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyarrow import Schema
     from pyspark import SparkContext
     from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import StructField, StructType
 
 Node = Any
 """A physical plan in the JVM."""
@@ -119,6 +119,12 @@ def iceberg_table(session: "SparkSession", name: str) -> Any:
     """An Iceberg table as a Java object, which knows its `uuid` and its `location`; seen in Iceberg 1.11 and 1.12."""
     tables = gateway(session).jvm.org.apache.iceberg.spark.Spark3Util
     return tables.loadIcebergTable(session._jsparkSession, name)
+
+
+# Public would be: types of columns as their table declares them; the schema of a table has STRING in their place.
+def declared(field: "StructField") -> str:
+    """The type of a column that is CHAR or VARCHAR, or has such parts; empty for others. Seen in Spark 4.1 and 4.2."""
+    return str(field.metadata.get("__CHAR_VARCHAR_TYPE_STRING", ""))
 
 
 # Public would be: StatusTracker.getExecutorInfos, which Java and Scala have.

@@ -168,3 +168,28 @@ def test_a_table_of_ones_own_keeps_its_layout_and_lacks_no_column(
     assert load.positions() == expected
     assert lake.sql(f"SELECT DISTINCT more FROM {load.table}") == [{}]
     assert {file.parent.name for file in load.files()} == {"partition=0", "partition=1", "partition=2"}
+
+
+@pytest.mark.parametrize("lake", [DELTA], indirect=True, ids=["delta"])
+@pytest.mark.parametrize("kind", ["STRING", "VARCHAR(200)"])
+def test_a_column_that_would_add_spaces_to_texts_is_refused_with_the_way_out(
+    lake: Lake, loading: MakeLoading, expected: list[Position], kind: str
+) -> None:
+    load = loading()
+    lake.sql(f"CREATE TABLE {load.table} ({OWN.replace('STRING', 'CHAR(200)')}, {IDENTITY} {STRUCT}) USING delta")
+    refused = load.run(*POSITIONS)
+    assert (refused["code"], load.positions()) == (2, []), refused["said"]
+    [statement] = re.findall(r"ALTER TABLE .* TYPE STRING", refused["said"])
+    lake.sql(statement.replace("STRING", kind))
+    assert load.run(*POSITIONS)["code"] == 0
+    assert load.positions() == expected
+
+
+@pytest.mark.parametrize("lake", [DELTA], indirect=True, ids=["delta"])
+def test_parts_of_columns_that_would_add_spaces_to_texts_are_refused_too(lake: Lake, loading: MakeLoading) -> None:
+    load = loading()
+    table_of(load, "CHAR(9)")
+    for new in ("fail", "ignore", "add"):
+        refused = as_range(load, new, new_columns=new).run(*GROWN)
+        assert (refused["code"], load.positions()) == (2, []), refused["said"]
+        assert "'s', 'l', 'm', 'n'" in refused["said"]

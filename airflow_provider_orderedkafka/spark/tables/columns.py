@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from ...compat.spark import declared
 from ...errors import SettingError
 
 if TYPE_CHECKING:
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
 _PARTITIONED_BY: Final = re.compile(r"\((?:\d+, *)?(\w+)\)|^(\w+)$")
+
+_CHAR: Final = re.compile(r"\bchar\(")
 
 _DIGITS: Final = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
 _HELD: Final[Mapping[str, Sequence[str]]] = {
@@ -127,6 +130,12 @@ def holds(there: "DataType", rows: "DataType") -> bool:
         return bool(digits[1] <= there.scale and digits[0] <= there.precision - there.scale)
     held = (there.simpleString(), *_HELD.get(there.simpleString(), ()))
     return isinstance(rows, NullType) or rows.simpleString() in held
+
+
+def padded(rows: "StructType", there: "StructType") -> list[str]:
+    """The columns of rows whose texts get spaces at their ends: they are CHAR in the table, or have such parts."""
+    given = {name.lower() for name in rows.names}
+    return [field.name for field in there.fields if field.name.lower() in given and _CHAR.search(declared(field))]
 
 
 def _digits(kind: "DataType") -> tuple[int, int] | None:

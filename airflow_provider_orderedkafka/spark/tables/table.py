@@ -19,7 +19,7 @@ from ...kafka.replay.landed import Landed
 from ...outputs import DeltaOutput, IcebergOutput
 from ..lanes.engine import Engine
 from ..lanes.kafka_output import missing
-from .columns import Columns, Member, alterations, check_partitions, compared, kind_of, quoted
+from .columns import Columns, Member, alterations, check_partitions, compared, kind_of, padded, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -254,6 +254,7 @@ class LakeTable(ABC, Generic[LakeOutput]):
         comment = f"added by orderedkafka for range {self.range_name}"  # so any attempt knows what the range has added
         for left in reversed(range(TRIES + 1)):
             there = self.schema()
+            _check_padded(padded(rows, there), self)
             members = list(compared(rows, there))
             gaps = [member for member in members if not member.held]
             _check(gaps, self)
@@ -314,6 +315,16 @@ class LakeTable(ABC, Generic[LakeOutput]):
     def sql(self, statement: str) -> "DataFrame":
         """Run a statement on the table as it is now."""
         return self.session.sql(statement)
+
+
+def _check_padded(names: Sequence[str], table: LakeTable[Any]) -> None:
+    if names:
+        raise SettingError(
+            f"{table.output.of}: the table has CHAR in the column {', '.join(map(repr, names))}, which adds spaces to "
+            f"shorter texts: make it STRING or VARCHAR, with ALTER TABLE {table.name} ALTER COLUMN {quoted(names[0])} "
+            "TYPE STRING, or in a new table if CHAR is within a struct, an array or a map; or give the column another "
+            "name in the transform"
+        )
 
 
 def _check(gaps: Sequence[Member], table: LakeTable[Any]) -> None:
