@@ -196,6 +196,38 @@ def test_files_of_arrow_and_parquet(run, topic, tmp_path):
     assert pa.ipc.open_stream(run(topic, "--format", "arrow")[1]).read_all().num_rows == 60
 
 
+@pytest.mark.parametrize(
+    "given",
+    [["--decode", '{"value": {"kind": "json", "schema": "other long"}}'], ["--start", "soon"], ["--follow"]],
+    ids=["a record is bad", "the start is wrong", "nothing came to follow"],
+)
+def test_a_read_that_fails_leaves_the_file_that_was_there_and_nothing_beside_it(run, topics, records, tmp_path, given):
+    topic = topics.create()
+    records.produce(topic, [Record(b'{"other": 1}', BASE), Record(b"no JSON", BASE + 1)])
+    before = tmp_path / "a.parquet"
+    before.write_bytes(b"an older export")
+    named = "no-such-topic" if given == ["--follow"] else topic
+    assert run(named, "--output", str(before), *given)[0] != 0
+    assert [(each.name, each.read_bytes()) for each in tmp_path.iterdir()] == [("a.parquet", b"an older export")]
+
+
+def test_a_file_is_replaced_behind_a_link_and_stays_as_private_as_it_was(run, topic, tmp_path):
+    file, link = tmp_path / "a.jsonl", tmp_path / "link.jsonl"
+    file.write_text("older")
+    file.chmod(0o600)
+    link.symlink_to(file)
+    assert run(topic, "--output", str(link))[0] == 0
+    assert (link.is_symlink(), len(lines(file.read_text())), file.stat().st_mode & 0o777) == (True, 60, 0o600)
+
+
+def test_what_is_no_file_is_written_as_records_come(run, topic, tmp_path):
+    assert run(topic, "--output", "/dev/stdout", "--format", "jsonl")[1].count(b"\n") == 60
+    code, _, error = run(topic, "--output", str(tmp_path))
+    assert (code, str(tmp_path) in error) == (SETTING, True)
+    assert run(topic, "--output", str(tmp_path / "new.jsonl"), "--follow", "--limit", "5")[0] == 0
+    assert len(lines((tmp_path / "new.jsonl").read_text())) == 5
+
+
 def test_decoded_values(run, topic):
     decode = '{"value": {"kind": "json", "schema": "order long"}}'
     assert lines(run(topic, "--decode", decode, "--columns", "value", "--limit", "1")[1]) == [{"value": {"order": 0}}]

@@ -16,17 +16,19 @@ import shutil
 import sys
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
+from itertools import chain, islice
 from math import inf, isfinite
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 from ...core.notation.spelling import counted
 from ...core.order.positions import whole_number
 from ...errors import DocumentError, SettingError
 from ...kafka.provenance import ERROR_HEADER, read_provenance
+from ...storage import TEMPORARY
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -109,17 +111,36 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.output is None:
             _WRITERS[kind](sys.stdout.buffer, batches, some)
         else:
-            target = open_.enter_context(_opened(arguments.output))
             shown = _with_a_bar(some, batches) if sys.stderr.isatty() else some
-            _WRITERS[kind](target, batches, shown)
+            if arguments.follow:  # it has no end to wait for, but its first records
+                shown = chain(list(islice(shown, 1)), shown)
+            as_it_comes = arguments.follow or (arguments.output.exists() and not arguments.output.resolve().is_file())
+            opened = _opened if as_it_comes else _replaced
+            _WRITERS[kind](open_.enter_context(opened(arguments.output)), batches, shown)
     return 0
 
 
-def _opened(output: Path) -> BinaryIO:
+def _opened(output: Path, mode: str = "wb") -> BinaryIO:
     try:
-        return output.open("wb")
+        return cast("BinaryIO", output.open(mode))
     except OSError as error:
         raise SettingError(f"--output {str(output)!r} cannot be written: {error.strerror}") from error
+
+
+@contextmanager
+def _replaced(output: Path) -> Iterator[BinaryIO]:
+    """A file that becomes this one when it is whole; a read that breaks off leaves what was there."""
+    place = output.resolve()  # a link stays one
+    partial = place.with_name(place.name + TEMPORARY)
+    try:
+        with _opened(partial) as target:
+            if place.exists():
+                _opened(place, "ab").close()  # it may be meant to stay
+                shutil.copymode(place, partial)
+            yield target
+        partial.replace(place)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def _usual(output: Path | None) -> str:
