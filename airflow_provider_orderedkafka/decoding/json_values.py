@@ -23,7 +23,7 @@ from pyarrow import json as arrow_json
 
 from ..errors import SettingError
 from .bad_records import Errors, sound
-from .evolution import converted, in_microseconds
+from .evolution import cast, converted, in_microseconds
 
 SIMPLE: Final = {
     "string": pa.string(),
@@ -160,7 +160,12 @@ class JsonWriter:
             _check_years(texts, self.type)
             written, target = pa.field("", finer), pa.field("", _readable(self.type))
             rows = converted(_rows(texts, finer), written, target, _cut)
-        return rows.cast(self.type)
+        return converted(rows, pa.field("", rows.type), self.field, _held)
+
+
+def _held(array: Any, _writer: Any, reader: Any) -> Any:
+    """The column, if it holds the values: Arrow makes a number infinity that is too large for a floating one."""
+    return cast(array, reader.type) if pa.types.is_floating(reader.type) else array.cast(reader.type)
 
 
 def _rows(texts: Sequence[bytes], kind: Any) -> Any:
@@ -202,11 +207,13 @@ def _is_object(text: bytes) -> bool:
 
 
 def _readable(kind: Any, unit: str | None = "us") -> Any:
-    """The type as the reader reads it: dates are texts there, and moments without a unit."""
+    """The type as the reader reads it: `float` is `double` there; dates, and moments without a unit, are texts."""
     if pa.types.is_struct(kind):
         return pa.struct([pa.field(field.name, _readable(field.type, unit)) for field in kind])
     if pa.types.is_list(kind):
         return pa.list_(_readable(kind.value_type, unit))
     if pa.types.is_timestamp(kind) and unit is not None:
         return pa.timestamp(unit, kind.tz)
+    if pa.types.is_floating(kind):
+        return pa.float64()
     return pa.string() if pa.types.is_temporal(kind) else kind

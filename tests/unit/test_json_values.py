@@ -67,6 +67,24 @@ def test_a_bad_object_is_told_apart_from_its_neighbours(payload):
     assert [row and row["order"] for row in found.to_pylist()] == [1, None, 3, 4]
 
 
+@pytest.mark.parametrize("columns", ["rate float, of array<struct<rate: float>>", "rate double, of array<float>"])
+def test_too_large_a_number_is_bad_and_not_infinity(columns):
+    wide = "double" in columns
+    given = [b'{"rate": -0.0}', b'{"rate": 1e39}', b'{"rate": 1}', b'{"rate": -3.5e38}', b'{"rate": 1e400}']
+    deep = b'{"of": [1, -1e39]}' if wide else b'{"of": [{"rate": 1}, {"rate": -1e39}]}'
+    found, errors = reader(columns).read([*given, deep])
+    assert list(errors) == ([4, 5] if wide else [1, 3, 4, 5])
+    rates = [row and str(row["rate"]) for row in found.to_pylist()]
+    assert rates == ["-0.0", "1e+39" if wide else None, "1.0", "-3.5e+38" if wide else None, None, None]
+
+
+def test_what_is_written_as_infinity_or_as_no_number_stays_that():
+    given = [b'{"rate": Infinity}', b'{"rate": -Infinity}', b'{"rate": NaN}', b'{"rate": null}', b'{"rate": 1e-50}']
+    found, errors = reader("rate float").read(given)
+    assert not errors
+    assert [str(row["rate"]) for row in found.to_pylist()] == ["inf", "-inf", "nan", "None", "0.0"]
+
+
 def test_a_null_of_json_is_null_among_objects():
     found, errors = reader("order long").read([b'{"order": 1}', b"null", b"{}", b"null "])
     assert found.to_pylist() == [{"order": 1}, None, {"order": None}, None]
