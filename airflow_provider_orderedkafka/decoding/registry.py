@@ -32,7 +32,7 @@ Found = TypeVar("Found")
 
 
 class NoSchemaError(OrderedKafkaError):
-    """The registry has no schema of this id."""
+    """The registry has no schema of this id, or not all that it refers to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,20 +76,20 @@ class Registry:
         return f"the schema registry at {masked(self.config['url']).replace(f'{MASK}@', '')}"
 
     def subjects(self) -> list[str]:
-        return self._asked(lambda client: list(client.get_subjects()))
+        return self._asked(lambda client: list(client.get_subjects()), "subjects")
 
     def newest(self, subject: str, *, serialised: bool = False) -> Registered:
-
-        def ask(client: Any) -> Registered:
-            found = client.get_latest_version(subject, **({"fmt": SERIALISED} if serialised else {}))
-            if found is None:
-                raise SettingError(self._no_subject(subject))
-            return self._registered(client, found.schema, found.schema_id, serialised=serialised)
-
+        lacking = (
+            f"subject {subject!r}: register the schema there, name the right one with subject=, or give the reader's "
+            "schema with schema="
+        )
         try:
-            return self._asked(ask)
+            found = self._asked(lambda client: client.get_latest_version(subject, **_form(serialised)), lacking)
+            if found is None:
+                raise SettingError(f"{self.name} has no {lacking}")
+            return self._registered(found.schema, found.schema_id, serialised=serialised)
         except NoSchemaError as error:
-            raise SettingError(self._no_subject(subject)) from error
+            raise SettingError(str(error)) from error
 
     def schema(self, key: int | str, *, serialised: bool = False) -> Registered:
         """The schema of an id or a GUID; one that is there is asked for once in each process."""
@@ -97,50 +97,58 @@ class Registry:
 
     def ask(self, key: int | str, *, serialised: bool) -> Registered:
         """The same, without memory."""
-        more = {"fmt": SERIALISED} if serialised else {}
+        by_id, more = isinstance(key, int), _form(serialised)
+        found = self._asked(
+            lambda client: client.get_schema(key, **more) if by_id else client.get_schema_by_guid(key, **more),
+            f"schema {key!r}",
+        )
+        return self._registered(found, key if isinstance(key, int) else None, serialised=serialised)
 
-        def ask(client: Any) -> Registered:
-            by_id = isinstance(key, int)
-            found = client.get_schema(key, **more) if by_id else client.get_schema_by_guid(key, **more)
-            return self._registered(client, found, key if isinstance(key, int) else None, serialised=serialised)
-
-        try:
-            return self._asked(ask)
-        except NoSchemaError as error:
-            raise NoSchemaError(f"{self.name} has no schema {key!r}") from error
-
-    def _registered(self, client: Any, schema: Any, number: int | None, *, serialised: bool) -> Registered:
-        more = {"fmt": SERIALISED} if serialised else {}
+    def _registered(self, schema: Any, number: int | None, *, serialised: bool) -> Registered:
         texts: dict[str, str] = {}
 
         def follow(references: Any) -> None:
             for each in references or ():
                 if each.name not in texts:
-                    found = client.get_version(each.subject, each.version, **more).schema
+                    found = self._version(each, serialised=serialised)
                     follow(found.references)
                     texts[each.name] = found.schema_str
 
         follow(schema.references)
         return Registered(schema.schema_type or "AVRO", number, schema.schema_str, tuple(texts.items()))
 
-    def _asked(self, ask: Callable[[Any], Found]) -> Found:
+    def _version(self, named: Any, *, serialised: bool) -> Any:
+        """The schema that another one refers to."""
+        found = self._asked(
+            lambda client: client.get_version(named.subject, named.version, **_form(serialised)),
+            f"version {named.version} of subject {named.subject!r}, to which a schema refers as {named.name!r}: "
+            "register it there again",
+        )
+        return found.schema
+
+    def _asked(self, ask: Callable[[Any], Found], what: str) -> Found:
+        """What the registry answers; `NoSchemaError` if it has none of what is asked for."""
         from confluent_kafka.schema_registry.error import SchemaRegistryError
 
         try:
             return ask(_client(self))
         except SchemaRegistryError as error:
-            raise self._error(error) from error
-        except OrderedKafkaError:
-            raise
+            raise self._error(error, what) from error
         except OSError as error:
             raise UnreachableError(f"{self.name} cannot be reached: {masked(str(error))}") from error
         except Exception as error:
             # By name: which HTTP client is beneath depends on the version.
-            if {each.__name__ for each in type(error).__mro__} & _NO_ANSWER:
+            kinds = {each.__name__ for each in type(error).__mro__}
+            if "OAuthTokenError" in kinds:
+                raise CredentialsError(
+                    f"no token to ask {self.name} with: {masked(str(error))}; check the properties bearer.auth.* of "
+                    "its connection, and that their endpoint is up"
+                ) from error
+            if kinds & _NO_ANSWER:
                 raise UnreachableError(f"{self.name} does not answer: {masked(str(error))}; {_WAY_OUT}") from error
             raise
 
-    def _error(self, error: Any) -> OrderedKafkaError:
+    def _error(self, error: Any, what: str) -> OrderedKafkaError:
         status = error.http_status_code
         if status in (UNAUTHORISED, FORBIDDEN):
             kind = CredentialsError if status == UNAUTHORISED else AccessDeniedError
@@ -149,14 +157,12 @@ class Registry:
                 "connection, and that they may read the subjects"
             )
         if status == NOT_FOUND and error.error_code not in (None, error.UNKNOWN):  # which any other server leaves out
-            return NoSchemaError(f"{self.name}: {error.error_message}")
+            return NoSchemaError(f"{self.name} has no {what}")
         return UnreachableError(f"{self.name} failed with {status}: {error.error_message}; {_WAY_OUT}")
 
-    def _no_subject(self, subject: str) -> str:
-        return (
-            f"{self.name} has no subject {subject!r}: register the schema there, name the right one with subject=, or "
-            "give the reader's schema with schema="
-        )
+
+def _form(serialised: bool) -> dict[str, str]:  # noqa: FBT001
+    return {"fmt": SERIALISED} if serialised else {}
 
 
 @lru_cache(maxsize=10_000)

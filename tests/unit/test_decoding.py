@@ -13,7 +13,7 @@ from support.services import serving
 from airflow_provider_orderedkafka.decoding import registry as registries
 from airflow_provider_orderedkafka.decoding.formats import Avro, Decode, Json, JsonSchema, Protobuf
 from airflow_provider_orderedkafka.decoding.payloads import RecordDecoder
-from airflow_provider_orderedkafka.errors import RowError, SettingError, UnreachableError
+from airflow_provider_orderedkafka.errors import CredentialsError, RowError, SettingError, UnreachableError
 
 
 @pytest.fixture
@@ -98,6 +98,33 @@ def test_another_server_where_the_registry_should_be_is_no_answer_of_it(routes, 
             RecordDecoder.of(Decode(value=Avro(registry="r")), ["orders"], there)
         with pytest.raises(UnreachableError, match=url):
             decoded(RecordDecoder.of(Decode(value=reader), ["orders"], there, 1), records([framed(7, V1, {"id": 1})]))
+
+
+def test_a_schema_that_another_one_refers_to_and_that_is_gone_is_told_as_such(registry):
+    text = order({"name": "line", "type": "shop.line"})
+    number = registry.register_schema("orders-value", Schema(text, "AVRO", [SchemaReference("shop.line", "lines", 3)]))
+    with pytest.raises(SettingError, match=naming("version 3 ... 'lines'")):
+        decoder(Avro(registry="r"))
+    found = decoder(Avro(registry="r", schema=V1, schema_changes="fail"), max_bad=1)
+    _, bad = found.split(records([b"\x00" + number.to_bytes(4, "big") + b"\x02"]))
+    assert "version 3 of subject 'lines'" in bad.column("_error")[0].as_py()
+
+
+def test_a_registry_without_a_token_to_ask_it_with_may_be_tried_again():
+    """As its endpoint refuses the client, or is down."""
+    bearer = {
+        "credentials.source": "OAUTHBEARER",
+        "client.id": "loader",
+        "client.secret": "hidden",
+        "scope": "all",
+        "issuer.endpoint.url": "http://127.0.0.1:1/token",
+        "logical.cluster": "lsrc-1",
+    }
+    config = {f"bearer.auth.{name}": value for name, value in bearer.items()}
+    there = registries.Registry({"url": "http://127.0.0.1:1", "max.retries": "0", **config})
+    with pytest.raises(CredentialsError, match=r"http://127\.0\.0\.1:1") as error:
+        there.subjects()
+    assert "hidden" not in str(error.value)
 
 
 def test_a_schema_that_the_registry_did_not_have_is_looked_for_again(registry):
