@@ -266,18 +266,35 @@ def _compared(writer: Any, reader: Any, path: str) -> Iterator[tuple[str, Any, A
 
 
 def _places(reader: Any, writer: Any) -> Iterator[int | None]:
-    """Which of the writer's fields each of the reader's is."""
+    """Which of the writer's fields each of the reader's is; none is two of them."""
     named = {field.name: place for place, field in enumerate(writer)}
     numbered = {_metadata(field).get(NUMBER): place for place, field in enumerate(writer)}
     messages = {_message(number) for number in numbered}
+    renamed = _renamed(reader, named)
     for field in reader:
-        about = _metadata(field)
-        number = about.get(NUMBER)
+        number = _metadata(field).get(NUMBER)
         if number is not None and _message(number) in messages:
             yield numbered.get(number)
+        elif field.name in renamed:
+            yield named[renamed[field.name]]
         else:
-            names = [field.name, *_former(field)]
-            yield next((named[name] for name in names if name in named), None)
+            yield None if field.name in renamed.values() else named.get(field.name)
+
+
+def _renamed(reader: Any, named: Mapping[str, int]) -> dict[str, str]:
+    """What the writer calls the reader's fields of another name, as Avro for Java finds it.
+
+    A name that such a field once had is not a newer field's, which may be a renamed one itself.
+    """
+    former = [(field.name, names) for field in reader if (names := _former(field))]
+    found: dict[str, str] = {}
+    for _ in former:
+        for own, names in former:
+            gone = {*found.values()}
+            if own not in found and (own not in named or own in gone):
+                was = next((name for name in names if name in named and name not in gone), None)
+                found |= {} if was is None else {own: was}
+    return found
 
 
 def _metadata(field: Any) -> Mapping[bytes, bytes]:

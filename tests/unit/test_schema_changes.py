@@ -171,6 +171,37 @@ def test_the_former_names_of_a_field_are_those_of_all_topics(registry):
     ]
 
 
+LONG = {"type": "long"}
+TOTAL = {"name": "total", **LONG, "aliases": ["amount"], "default": -1}
+AMOUNT = {"name": "amount", **LONG, "default": -2}
+
+
+@pytest.mark.parametrize("columns", [[TOTAL, AMOUNT], [AMOUNT, TOTAL]], ids=["renamed one first", "new one first"])
+@pytest.mark.parametrize(
+    ("written", "made"),
+    [
+        ({"amount": 7}, {"total": 7, "amount": -2}),
+        ({"total": 7}, {"total": 7, "amount": -2}),
+        ({"total": 7, "amount": 8}, {"total": 7, "amount": 8}),
+        ({}, {"total": -1, "amount": -2}),
+    ],
+)
+def test_a_former_name_that_is_another_fields_now_is_the_renamed_fields_in_older_records(
+    registry, columns, written, made
+):
+    old = order(ID, *({"name": name, **LONG} for name in written))
+    batch = records([framed(register(registry, old), old, {"id": 1, **written})])
+    register(registry, order(ID, *columns))
+    assert values(decoded(decoder(Avro(registry="r")), batch)) == [{"id": 1, **made}]
+
+
+def test_fields_that_took_each_others_names_in_turn_are_followed(registry):
+    old = order(*({"name": name, **LONG} for name in ("a", "b", "c")))
+    batch = records([framed(register(registry, old), old, {"a": 1, "b": 2, "c": 3})])
+    register(registry, order(*({"name": name, **LONG, "aliases": [was]} for name, was in ("cb", "ba", "zc"))))
+    assert values(decoded(decoder(Avro(registry="r")), batch)) == [{"c": 2, "b": 1, "z": 3}]
+
+
 def test_a_field_registered_while_records_are_loaded_becomes_a_column_by_running_again(registry):
     register(registry, V1)
     before = decoder(Avro(registry="r"))
