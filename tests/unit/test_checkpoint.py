@@ -95,6 +95,21 @@ def test_a_batch_is_continued_only_where_its_template_led_when_it_was_begun(chec
     checkpoint.set_up(SETUP, replace(first, written="{{ params.day }}"))
 
 
+@pytest.mark.parametrize(
+    ("kind", "leads_out"), [("incremental", "ledger abandon"), ("interval", "with a replay"), ("replay", "another run")]
+)
+def test_other_settings_than_a_batch_was_begun_with_are_refused_with_the_way_out_of_its_range(
+    tmp_path: Path, kind: Kind, leads_out: str
+) -> None:
+    found = Checkpoint(LocalState(tmp_path))
+    found.take_up(replace(a_range(), kind=kind))
+    found.set_up(SETUP, JOB)
+    found.put_note(NOTE)
+    with pytest.raises(SettingError, match=leads_out) as error:
+        found.set_up(SETUP, ELSEWHERE)
+    assert ("abandon" in str(error.value)) == (kind == "incremental")
+
+
 class Interrupted(LocalState):
     """While this stands still before its touch of that number, somebody else does something."""
 

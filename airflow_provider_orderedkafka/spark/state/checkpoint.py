@@ -221,9 +221,12 @@ class Checkpoint:
         if changed := "; ".join(filter(None, changes)):
             raise SettingError(
                 f"the checkpoint {self.location!r} has batches that were begun with other settings: {changed}. Set "
-                "them back (a place for dead letters, or more output topics, may be added); or abandon the range and "
-                "name a new --checkpoint, which writes its rows again"
+                f"them back (a place for dead letters, or more output topics, may be added); or {self._otherwise()}"
             )
+
+    def _otherwise(self) -> str:
+        loaded, by_hand = self._get(RANGE, Range), "by hand: name a new --checkpoint, which writes its rows again"
+        return by_hand if loaded is None else f"{way_out(loaded)} ({by_hand})"
 
     def _check_bound(self, loaded: Range, bound_to: str, *, same: bool) -> None:
         """One checkpoint holds one range, which never changes."""
