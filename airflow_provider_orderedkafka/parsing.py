@@ -19,6 +19,7 @@ from .kafka.clients.config import misspelled
 from .load import OrderedLoad
 from .locations import location_for
 from .outputs import TEMPLATED, FilesOutput, Output, named
+from .reporting.lineage import cluster_uri
 
 if TYPE_CHECKING:
     from airflow.sdk import DAG, Asset, TaskGroup
@@ -307,8 +308,7 @@ def topic_assets(load: OrderedLoad) -> "list[Asset]":
 
     connection = _given(load.kafka_conn_id)
     servers = "" if connection is None else str(connection.extra_dejson.get("bootstrap.servers") or "")
-    server = servers.split(",", maxsplit=1)[0].strip()
-    place = f"kafka://{server}" if server else f"{SCHEME}://topic/{quote(load.kafka_conn_id, safe='')}"
+    place = cluster_uri(servers) if servers.strip() else f"{SCHEME}://topic/{quote(load.kafka_conn_id, safe='')}"
     return [Asset(uri=f"{place}/{topic}") for topic in load.named]
 
 

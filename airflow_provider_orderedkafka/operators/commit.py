@@ -21,6 +21,7 @@ from ..loads.loading import CommitResult, commit
 from ..outputs import Output
 from ..parsing import ELSEWHERE
 from ..reporting import metrics, status
+from ..reporting.lineage import cluster_uri
 
 if TYPE_CHECKING:
     from airflow.sdk import Context, XComArg
@@ -132,8 +133,7 @@ class CommitOffsetRangeOperator(BaseOperator):
         if output is None or output.topic is None:
             return None
         topic, cluster = output.topic, output.kafka_conn_id or self.load.kafka_conn_id
-        first = OrderedKafkaHook(cluster).config.servers.split(",", maxsplit=1)[0]
-        return Asset(uri=f"kafka://{first}/{topic}")
+        return Asset(uri=f"{cluster_uri(OrderedKafkaHook(cluster).config.servers)}/{topic}")
 
     def _commit(self, context: "Context") -> CommitResult:
         from ..hooks.ordered_kafka import OrderedKafkaHook

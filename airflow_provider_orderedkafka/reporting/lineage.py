@@ -76,7 +76,7 @@ def _read(flow: Flow) -> "Iterator[InputDataset]":
     alone = len(flow.topics) == 1  # the report has one number for all topics
     rows = {"inputStatistics": InputStatisticsInputDatasetFacet(rowCount=flow.report.rows_read)} if alone else {}
     for topic in flow.topics:
-        yield InputDataset(namespace=_cluster(flow.servers), name=topic, inputFacets=rows)
+        yield InputDataset(namespace=cluster_uri(flow.servers), name=topic, inputFacets=rows)
 
 
 def _written(flow: Flow) -> "Iterator[OutputDataset]":
@@ -95,7 +95,7 @@ def _written(flow: Flow) -> "Iterator[OutputDataset]":
 
 def _places(flow: Flow) -> list[tuple[str, str]]:
     topics = () if flow.job.kafka is None else flow.job.kafka.named
-    return [*((_cluster(flow.there), topic) for topic in topics), *_table(flow, flow.job.table)]
+    return [*((cluster_uri(flow.there), topic) for topic in topics), *_table(flow, flow.job.table)]
 
 
 def _table(flow: Flow, output: TableOutput | None) -> Iterator[tuple[str, str]]:
@@ -113,10 +113,11 @@ def _dead_letters(flow: Flow) -> Iterator[tuple[str, str]]:
     if not flow.report.dead_letters or letters is None:
         return
     if isinstance(letters, str):
-        yield _cluster(flow.there), letters
+        yield cluster_uri(flow.there), letters
     else:
         yield from _table(flow, letters)
 
 
-def _cluster(servers: str) -> str:
-    return f"kafka://{servers.split(',', maxsplit=1)[0].strip()}"
+def cluster_uri(servers: str) -> str:
+    """A cluster by the first of its servers, whatever protocol is before that."""
+    return f"kafka://{servers.split(',', maxsplit=1)[0].strip().rpartition('://')[2]}"

@@ -32,6 +32,7 @@ def names(flow):
         (KafkaOutput("a"), None, [("kafka://one:9092", "a")]),
         (KafkaOutput(topics=["b", "a"]), None, [("kafka://one:9092", "b"), ("kafka://one:9092", "a")]),
         (KafkaOutput("a", kafka_conn_id="second"), "other:9092", [("kafka://other:9092", "a")]),
+        (KafkaOutput("a", kafka_conn_id="second"), "SASL_SSL://other:9092", [("kafka://other:9092", "a")]),
         (IcebergOutput("lake.sales.orders"), None, [("spark://spark_default", "lake.sales.orders")]),
         (DeltaOutput(table="sales.orders"), None, [("spark://spark_default", "sales.orders")]),
         (DeltaOutput("s3a://bucket/sales/orders/"), None, [("s3://bucket", "sales/orders")]),

@@ -28,8 +28,9 @@ def topics(task):
     return [asset.uri for asset in task.inlets if not asset.uri.startswith("orderedkafka://ledger/")]
 
 
-def test_the_topics_are_assets_that_the_load_reads(monkeypatch):
-    extra = {"bootstrap.servers": "one:9092, two:9092"}
+@pytest.mark.parametrize("servers", ["one:9092, two:9092", "SASL_SSL://one:9092,SASL_SSL://two:9092"])
+def test_the_topics_are_assets_that_the_load_reads(monkeypatch, servers):
+    extra = {"bootstrap.servers": servers}
     monkeypatch.setenv(CONNECTION, json.dumps({"conn_type": "kafka", "extra": extra}))
     read = ["kafka://one:9092/orders", "kafka://one:9092/refunds"]
     assert topics(group().tasks["load"]) == read
