@@ -214,6 +214,8 @@ def _mistakes(load: OrderedLoad) -> Iterator[str]:
         value, choices = getattr(load, name), get_args(kind)
         if value not in choices:
             yield f"{name} must be {' or '.join(map(repr, choices))}, found {value!r}"
+    if not isinstance(load.kafka_conn_id, str) or not load.kafka_conn_id:
+        yield f"kafka_conn_id must be the ID of a connection, found {load.kafka_conn_id!r}"
     terms = load.terms  # reads each of its durations, and the start
     check_start(terms.start, terms.subscription)
     if terms.pace.max_delay == 0:

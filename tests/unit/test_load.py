@@ -10,6 +10,7 @@ from airflow_provider_orderedkafka import OrderedLoad
 from airflow_provider_orderedkafka.core.notation.starts import Ago, Earliest, Explicit, Moment
 from airflow_provider_orderedkafka.core.notation.subscriptions import Assigned, Matching, Named
 from airflow_provider_orderedkafka.core.order.positions import TopicPartition
+from airflow_provider_orderedkafka.errors import SettingError
 
 
 def test_topics_are_sorted_and_a_single_one_may_stand_alone():
@@ -34,6 +35,12 @@ def test_durations_are_read_once_for_everybody():
 )
 def test_a_start_is_read_when_it_is_said(start, policy):
     assert OrderedLoad("orders", topics=["orders"], start=start).start_policy == policy
+
+
+@pytest.mark.parametrize("connection", ["", None])
+def test_a_load_names_the_connection_that_it_reads_by(connection):
+    with pytest.raises(SettingError, match="kafka_conn_id"):
+        OrderedLoad("orders", topics=["orders"], kafka_conn_id=connection)
 
 
 @pytest.mark.parametrize("delay", ["15m", timedelta(days=1_000_000)])
