@@ -143,9 +143,11 @@ class OrderedKafkaHook(KafkaBaseHook):  # type: ignore[misc]
     def topic_ids(self, topics: Sequence[str]) -> Mapping[str, str]:
         return self._discover(topics).ids
 
-    def resolve(self, start: str, topics: Sequence[str], isolation: Isolation) -> First:
+    def resolve(self, start: str, topics: Sequence[str], isolation: Isolation, future_tolerance: int) -> First:
         policy, found = parse_start(start, "to"), self._discover(topics)
-        resolver = StartResolver(self._brokers, found.partitions, now_ms(), isolation=isolation, topics=found.topics)
+        resolver = StartResolver(
+            self._brokers, found.partitions, now_ms(), isolation, future_tolerance, topics=found.topics
+        )
         resolved = resolver.resolve(policy)
         for remark in resolved.remarks:
             self.log.warning("%s", remark)

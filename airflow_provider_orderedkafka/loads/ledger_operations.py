@@ -13,7 +13,7 @@ from ..core.documents import Isolation, Ledger, Open, Outcome, Range, doubts
 from ..core.lifecycle import status_of
 from ..core.notation.spelling import counted
 from ..core.notation.starts import Moment
-from ..core.order.cuts import NO_FLOOR, Floor, Place
+from ..core.order.cuts import FUTURE_TOLERANCE, NO_FLOOR, Floor, Place
 from ..core.order.positions import Offsets, TopicPartition
 from ..core.upserts import ANEW, check_rewind
 from ..errors import LifecycleError, SettingError
@@ -161,7 +161,7 @@ def place_to_go(
     ledger: Ledger,
     to: str,
     topics: Sequence[str],
-    resolve: Callable[[str, Sequence[str], Isolation], First],
+    resolve: Callable[[str, Sequence[str], Isolation, int], First],
 ) -> First:
     """Where a rewind leads, in all topics or in some; "current" stays, so that another DAG may take the load over."""
     if not to.strip():
@@ -171,15 +171,16 @@ def place_to_go(
         )
     if to.strip().lower() == CURRENT:
         return First(ledger.place, NO_TOPICS)
-    found = resolve(to, named(ledger, topics), _isolation(store, ledger))
+    found = resolve(to, named(ledger, topics), *_read_last(store, ledger))
     place = rewound_place(ledger, found.place.offsets, found.topics)
     return replace(found, place=replace(place, marks=found.place.marks))
 
 
-def _isolation(store: LedgerStore, ledger: Ledger) -> Isolation:
-    """How the load has read last: what is its end, and which offsets lie behind it, depends on that."""
+def _read_last(store: LedgerStore, ledger: Ledger) -> tuple[Isolation, int]:
+    """How the load has read last, and how far ahead it took timestamps: what lies behind a moment depends on both."""
     ranges = (store.range(outcome.range_id) for outcome in reversed(ledger.outcomes) if outcome.range_id)
-    return next((loaded.isolation for loaded in ranges if loaded is not None), "read_committed")
+    last = next((loaded for loaded in ranges if loaded is not None), None)
+    return ("read_committed", FUTURE_TOLERANCE) if last is None else (last.isolation, last.future_tolerance)
 
 
 def rewound_place(ledger: Ledger, offsets: Offsets, topics: Mapping[str, str] = NO_TOPICS) -> Place:

@@ -261,6 +261,17 @@ def test_a_rewind_goes_by_what_its_load_reads_of_a_transaction_that_is_open(benc
             assert list(ledger_of(bench.load).place.offsets.values()) == [leads]
 
 
+def test_a_rewind_to_a_moment_goes_by_the_timestamps_of_the_future_that_its_load_takes(
+    bench, records, ledger, ledger_of
+):
+    now = int(datetime.now(UTC).timestamp() * 1_000)
+    group = "(lambda load, **more: ordered_load(replace(load, future_tolerance='2h'), **more))"
+    records.produce(bench.topic, at(now - 7_200_000, now + 1_800_000, now - 7_200_000))
+    assert bench.dag(group=group, first="from dataclasses import replace").test().state == "success"
+    code, _ = ledger("rewind", "--to", "-1h", "--reason", "r", "--yes")
+    assert (code, list(ledger_of(bench.load).place.offsets.values())) == (0, [1])
+
+
 def test_a_range_whose_topic_was_created_again_is_given_up_as_the_error_advises(bench, topics, kafka, ledger_of):
     bench.write(6)
     bench.order("fail 65")
