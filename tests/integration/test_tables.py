@@ -118,7 +118,7 @@ def a_type(text: str) -> DataType:
         ("decimal(12,2)", ["decimal(10,2)", "decimal(11,1)", "int"], ["decimal(12,3)", "decimal(13,2)", "bigint"]),
         ("string", ["int", "binary", "timestamp_ntz"], ["array<int>", "timestamp"]),
         ("date", ["date"], ["timestamp", "int"]),
-        ("timestamp", ["date"], ["bigint", "string", "timestamp_ntz"]),
+        ("timestamp", [], ["bigint", "string", "timestamp_ntz", "date"]),
         ("timestamp_ntz", ["date"], ["timestamp"]),
         ("boolean", [], ["int"]),
         ("binary", [], ["string"]),

@@ -27,10 +27,9 @@ _HELD: Final[Mapping[str, Sequence[str]]] = {
     "bigint": ("tinyint", "smallint", "int"),
     "float": ("tinyint", "smallint"),
     "double": ("tinyint", "smallint", "int", "float"),
-    "timestamp": ("date",),
     "timestamp_ntz": ("date",),
 }
-"""What a column of a type holds beside its own. No time changes its kind: in a zone with summer time two become one."""
+"""What a column of a type holds, too. No date or time becomes one of another kind by the zone of a session."""
 
 
 @dataclass(frozen=True, slots=True)
