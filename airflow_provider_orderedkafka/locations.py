@@ -179,9 +179,10 @@ def reports_at(location: str) -> dict[str, Report | None]:
         names = sorted(_name(each) for each in path_of(location).iterdir())
     if {LEASES, WORKS}.intersection(names):
         return {_name(location): None}
-    folders = [name for name in names if name != LEDGER and not name.endswith(DOCUMENT)]
-    reports = {name: read_report(join(location, name)) for name in folders}
-    return {name: each for name, each in reports.items() if each is not None or bound(join(location, name))}
+    folders = {name: join(location, name) for name in names if name != LEDGER and not name.endswith(DOCUMENT)}
+    reports = {name: read_report(folder) for name, folder in folders.items()}
+    of_ranges = {name for name, each in reports.items() if each or bound(folders[name]) or has_notes(folders[name])}
+    return {name: each for name, each in reports.items() if name in of_ranges}
 
 
 def _name(location: Any) -> str:

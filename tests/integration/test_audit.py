@@ -170,6 +170,7 @@ def test_without_what_a_proof_needs_the_verdict_is_unknown(written: Written, aud
 def test_a_range_that_is_not_loaded_yet_is_open_and_the_others_are_audited(written: Written, audit: Any) -> None:
     written.load()
     (written.folder / "checkpoint" / "r9" / "notes").mkdir(parents=True)
+    (written.folder / "checkpoint" / "r9" / "notes" / "0.json").touch()
     (written.folder / "checkpoint" / "ledger").mkdir()
     (written.folder / "checkpoint" / "ledger.json").write_text("{}")
     code, found = audit()
