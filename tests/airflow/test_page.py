@@ -9,11 +9,10 @@ import pytest
 from support import statuses
 from support.browser import FAINT, LEAVING
 from support.messages import says
-from support.page import NOW, STORIES, change, kept, set_state, showing, story_of, with_lag, with_last
+from support.page import NOW, STORIES, change, kept, set_state, showing, story_of, with_lag, with_last, with_state
 
 from airflow_provider_orderedkafka.compat.airflow import has_asset_state
 
-with_state = pytest.mark.skipif(not has_asset_state(), reason="needs the state stores of Airflow 3.3")
 without_state = pytest.mark.skipif(
     has_asset_state(), reason="is for Airflow before 3.3, which tells the page by events"
 )

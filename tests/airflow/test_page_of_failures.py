@@ -2,11 +2,7 @@
 
 import pytest
 from support.messages import says
-from support.page import set_state
-
-from airflow_provider_orderedkafka.compat.airflow import has_asset_state
-
-with_state = pytest.mark.skipif(not has_asset_state(), reason="needs the state stores of Airflow 3.3")
+from support.page import set_state, with_state
 
 
 @pytest.mark.versions

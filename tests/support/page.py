@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 
 import httpx
+import pytest
 
 from airflow_provider_orderedkafka import OrderedLoad
 from airflow_provider_orderedkafka.compat.airflow import has_asset_state
@@ -19,6 +20,8 @@ from airflow_provider_orderedkafka.context import ledger_asset
 from airflow_provider_orderedkafka.reporting import status
 from broker import free_port
 from support import statuses
+
+with_state = pytest.mark.skipif(not has_asset_state(), reason="needs the state stores of Airflow 3.3")
 
 PATIENCE = 120
 NOW = time.time_ns() // 1_000_000
@@ -109,8 +112,8 @@ def keep(served, loads):
             session.add(model)
             session.flush()
             session.add(AssetActive(name=asset.name, uri=asset.uri))
-            for status in [] if story is None or has_asset_state() else story.statuses:
-                session.add(AssetEvent(asset_id=model.id, extra={"status": json.loads(status.to_text())}))
+            for each in [] if story is None or has_asset_state() else story.statuses:
+                session.add(AssetEvent(asset_id=model.id, extra={"status": json.loads(each.to_text())}))
                 session.flush()
     with served.client() as client:
         for load, story in loads.items():

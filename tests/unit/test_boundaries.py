@@ -151,7 +151,7 @@ def test_two_boundaries_that_are_decided_at_the_same_moment_lie_in_their_order(k
     """The place of the earlier time is found once a late record has come, which the other one has not seen."""
     seen_at = {NOON: 11, ONE: 10}
     for moment in range(200):
-        world, decided = World(kept_in(), settle=lambda: write_what_was_compared(first)), {}  # noqa: B023
+        world, decided = World(kept_in(), settle=lambda: write_what_was_compared(first)), {}  # noqa: B023 - of this round
 
         def decide(time, world=world, decided=decided):
             decided[time] = decider(world, seen_at[time]).boundary(time)
