@@ -250,7 +250,7 @@ def dags_of_files() -> list[tuple[str, Mapping[str, Any] | None]]:
 @contextmanager
 def importing_from(*folders: Path | str) -> Iterator[None]:
     """Let DAG files import what lies in these folders, as Airflow lets those of a bundle."""
-    more = [str(each) for each in folders]
+    more = [each for each in map(str, folders) if each not in sys.path]
     sys.path.extend(more)
     try:
         yield
